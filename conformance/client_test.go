@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -219,6 +220,28 @@ func (e *env) atLeast(begun time.Time, want time.Duration, what string) {
 	if got := time.Since(begun); got < want {
 		e.Errorf("%s after %v, want at least %v", what, got, want)
 	}
+}
+
+// rawExchange sends bytes on a connection of its own and returns all that
+// comes back until the broker closes it.
+func rawExchange(e *env, request string) string {
+	e.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(e.base, "http://"))
+	if err != nil {
+		e.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(15 * time.Second)); err != nil {
+		e.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		e.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		e.Fatalf("after %q: %v", answer, err)
+	}
+	return string(answer)
 }
 
 // want checks the status.

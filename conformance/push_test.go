@@ -194,7 +194,7 @@ func TestS4_NamespaceIsNeverRecomputed(t *testing.T) {
 	q := e.name("n") + ".t"
 	e.configure(q, `{}`).is("namespace", "", "task", "")
 	e.push(q, "", "a")
-	e.popNone(q, all(e.name("g")), "batch=0", "conflation=false", patiently(1), "partitions=1", "subscriptionFrom=now")
+	e.popNone(q, group(e.name("g")))
 	e.detail(q).is("namespace", "", "task", "")
 }
 
