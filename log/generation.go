@@ -158,8 +158,10 @@ func (g *generation) readStart() error {
 }
 
 // hollow reports whether a generation whose first entry is bad has no valid group
-// at all: then it was never begun, or nothing of it can be told from garbage.
+// at all, not even one of another generation: then it is nothing but garbage.
 func (g *generation) hollow() (bool, error) {
-	found, err := newWalker(g).resync()
+	anyones := *g
+	anyones.number = 0
+	found, err := newWalker(&anyones).resync()
 	return !found, err
 }

@@ -186,8 +186,8 @@ func frameEntry(data []byte) (entry []byte, end int, err error) {
 	return data[used:end], end, nil
 }
 
-// findGroup returns the place of the first whole and valid group of generation
-// in data[from:], -1 when there is none. Without a known salt (0) any is good.
+// findGroup returns the place of the first whole and valid group in data[from:]
+// that has this generation and salt, -1 when there is none. 0 stands for any.
 func findGroup(data []byte, from int, generation, salt uint64) int {
 	for {
 		i := bytes.Index(data[from:], []byte(magic))
@@ -200,7 +200,7 @@ func findGroup(data []byte, from int, generation, salt uint64) int {
 			return -1
 		}
 		h := readHeader(data[at:])
-		if h.generation != generation || salt != 0 && h.salt != salt || int64(h.size) > int64(len(data)-at-headerBytes) {
+		if generation != 0 && h.generation != generation || salt != 0 && h.salt != salt || int64(h.size) > int64(len(data)-at-headerBytes) {
 			continue
 		}
 		if _, _, err := decodeGroup(data[at : at+headerBytes+int(h.size)]); err == nil {
