@@ -123,6 +123,7 @@ func (b *Broker) unplaceRuns(runs index.Runs) {
 		if f := b.state.files[runs[i].File]; f != nil {
 			b.touchFile(f)
 			f.runs--
+			f.dead += int64(runs[i].Bytes)
 		}
 	}
 }
@@ -193,7 +194,6 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 	}
 	b.touchPartition(p)
 	b.seedRows(p)
-	windowOpens := p.pendingFor(nil) == 0
 	for i, raw := range v.raws {
 		off := v.first + queend.Offset(i)
 		p.tail = append(p.tail, tailMessage{raw: raw, time: stamp})
@@ -203,16 +203,7 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 		s.tailBytes += int64(len(raw))
 	}
 	p.lastTime = stamp
-	b.pushArrived(p, windowOpens)
-}
-
-// pendingFor counts what is retained above the cursor of a row; nil counts
-// all that is retained.
-func (p *partition) pendingFor(r *row) int64 {
-	if r == nil {
-		return p.retained()
-	}
-	return p.pending(r.committed)
+	b.pushArrived(p)
 }
 
 // seedRows gives a row to every group whose implied cursor is the end of the
@@ -271,7 +262,9 @@ func (v *logStart) apply(b *Broker, _ int64) {
 		return
 	}
 	b.touchPartition(p)
+	from := p.start
 	p.start = min(v.start, p.end)
+	b.payloadDied(p, from)
 	b.startMoved(p)
 }
 
@@ -350,6 +343,7 @@ func (v *fileRuns) apply(b *Broker, _ int64) {
 	for i := range v.runs {
 		p := s.partitions[v.runs[i].partition]
 		if p == nil {
+			f.dead += int64(v.runs[i].run.Bytes)
 			continue
 		}
 		b.touchPartition(p)
@@ -366,44 +360,59 @@ func (b *Broker) placeFlushed(p *partition, f *file, run index.Run) {
 	if run.Last < p.flushed {
 		return
 	}
-	n := min(int(run.Last+1-p.flushed), len(p.tail))
+	n := min(int(max(run.Last+1-p.tailFrom, 0)), len(p.tail))
 	for i := range n {
 		b.state.tailBytes -= int64(len(p.tail[i].raw))
 	}
 	// The rest is copied, so that the array does not hold what left.
 	p.tail = slices.Clone(p.tail[n:])
+	p.tailFrom += queend.Offset(n)
 	p.flushed = run.Last + 1
 	p.end = max(p.end, p.flushed)
 	p.runs = p.runs.Insert(run)
 	f.runs++
 }
 
-// placeMerged puts a run in the place of those it was made from. When all of
-// them were dropped meanwhile there is no place for it.
+// placeMerged puts a run in the place of those it was made from: the runs in
+// the files it replaces, up to its last offset. When all of them were dropped
+// meanwhile there is no place for it.
 func (b *Broker) placeMerged(p *partition, f *file, run index.Run, replaces []queend.FileID) {
 	old := 0
 	for i := range p.runs {
-		if slices.Contains(replaces, p.runs[i].File) {
+		if p.runs[i].First <= run.Last && slices.Contains(replaces, p.runs[i].File) {
 			b.unplaceRuns(p.runs[i : i+1])
 			old++
 		}
 	}
 	if old == 0 {
+		f.dead += int64(run.Bytes)
 		return
 	}
 	p.runs = p.runs.Replace(replaces, run)
 	f.runs++
 }
 
+func (v *idsGone) apply(b *Broker, _ int64) {
+	p := b.state.partitions[v.partition]
+	if p == nil {
+		return
+	}
+	n := p.runs.At(min(v.below, p.start))
+	if n == 0 {
+		return
+	}
+	b.touchPartition(p)
+	b.unplaceRuns(p.runs[:n])
+	p.runs = slices.Clone(p.runs[n:])
+}
+
 func (v *fileGone) apply(b *Broker, _ int64) { b.retireFile(v.id) }
 
 func (v *flagsSet) apply(b *Broker, _ int64) {
-	b.touchMisc()
 	b.state.maintenance, b.state.popMaintenance = v.maintenance, v.popMaintenance
 }
 
 func (v *counted) apply(b *Broker, _ int64) {
-	b.touchMisc()
 	mine, add := b.state.totals.fields(), v.totals.fields()
 	for i := range mine {
 		*mine[i] += *add[i]

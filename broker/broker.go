@@ -131,6 +131,8 @@ type bundle struct {
 	e     encoder
 	stamp int64
 	count totals
+	// How many numbers of each kind its events have taken (reserve).
+	queues, partitions, groups uint64
 }
 
 // begin starts a record stamped now. Stamps rise by at least a microsecond,

@@ -81,9 +81,9 @@ type queue struct {
 }
 
 // partition is one ordered lane.
-// Invariant: start <= flushed <= end unless everything was removed; tail
-// holds exactly [flushed, end); runs hold a contiguous span that ends at
-// flushed and covers [start, flushed).
+// Invariant: flushed <= end; tail holds exactly [flushed, end), but while boot
+// replays, when it begins at tailFrom; runs hold a contiguous span that ends
+// at flushed and covers [start, flushed).
 type partition struct {
 	id       queend.PartitionID
 	uuid     queend.ID
@@ -97,11 +97,13 @@ type partition struct {
 	end      queend.Offset // next offset to be given
 	flushed  queend.Offset // first offset that is only in the log and the tail
 	tail     []tailMessage
+	tailFrom queend.Offset // of tail[0]; a checkpoint does not hold the tail
 	runs     index.Runs
 	rows     []*row // by group id
 	letters  int    // dead letters whose original is in this partition
 	epoch    uint32 // see tracker
 	queued   bool   // in the list of partitions with a tail
+	keeping         // see retention
 }
 
 // tailMessage is a message that is in no segment yet. raw is its encoding
@@ -200,7 +202,8 @@ type deadLetter struct {
 type file struct {
 	id    queend.FileID
 	bytes int64
-	runs  int // runs that partitions still name
+	runs  int   // runs that partitions still name
+	dead  int64 // bytes known to be needed no more; derived
 	epoch uint32
 }
 
