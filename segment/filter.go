@@ -21,16 +21,16 @@ const (
 func filterSize(n uint64) uint64 { return (n*filterBitsPerID + 7) / 8 }
 
 // probe calls f with the places of a hash in m bits until f returns false. The
-// high half of h starts and the low half steps; both halves of a 64-bit hash are
-// independent, and the multiplication maps them to the m bits without division.
+// high bits of h choose the place; multiplying by an odd number brings all bits
+// below into them for the next. (Adding a step instead is no cheaper and, in
+// the 16 bits of a run of one message, three times as often wrong.)
 func probe(h uint64, m uint64, f func(bit uint64) bool) {
-	step := bits.RotateLeft64(h, 32)
 	for range filterProbes {
 		bit, _ := bits.Mul64(h, m)
 		if !f(bit) {
 			return
 		}
-		h += step
+		h *= 0x9e3779b97f4a7c15
 	}
 }
 

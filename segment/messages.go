@@ -83,6 +83,10 @@ func (r *Reader) stripeMessages(h *head, st stripe, lo, hi int, payloadFrom quee
 // columns are in s. The slice is the caller's and grows only by blocks that
 // have been checked.
 func (r *Reader) payload(h *head, st stripe, from, to uint64, s *scratch) ([]byte, error) {
+	out := []byte{}
+	if from == to {
+		return out, nil // also a stripe whose blocks are gone
+	}
 	blocks := s.columns.blocks
 	n, _ := slices.BinarySearchFunc(blocks, from, func(b payloadBlock, from uint64) int {
 		if b.at+b.raw <= from {
@@ -90,7 +94,6 @@ func (r *Reader) payload(h *head, st stripe, from, to uint64, s *scratch) ([]byt
 		}
 		return 1
 	})
-	out := []byte{}
 	for ; n < len(blocks) && blocks[n].at < to; n++ {
 		b := blocks[n]
 		pos := st.payloadPos() + b.skip

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"queend"
@@ -100,16 +99,12 @@ func (s *stripeBuilder) add(m *Message) {
 // addTxn stores the transaction id in the shortest way that gives the same
 // bytes back, and returns the flags that say which.
 func (s *stripeBuilder) addTxn(m *Message) byte {
-	if len(m.TxnID) == 36 {
-		id, err := queend.ParseID(string(m.TxnID))
-		var text [36]byte
-		if err == nil && bytes.Equal(id.Append(text[:0]), m.TxnID) {
-			if id == m.ID {
-				return 0
-			}
-			s.packed = append(s.packed, id[:]...)
-			return flagPacked
+	if id, ok := packUUID(m.TxnID); ok {
+		if id == m.ID {
+			return 0
 		}
+		s.packed = append(s.packed, id[:]...)
+		return flagPacked
 	}
 	s.txnLengths = binary.AppendUvarint(s.txnLengths, uint64(len(m.TxnID)))
 	s.txns = append(s.txns, m.TxnID...)
