@@ -17,20 +17,21 @@ import (
 
 // disk is a data directory of one test.
 type disk struct {
-	root string
-	c    Config
+	root  string
+	c     Config
+	after queend.LSN // what Open replays from
 }
 
 func newDisk(t *testing.T) disk { return diskAt(t.TempDir()) }
 
 func diskAt(root string) disk {
-	return disk{root, Config{Dir: filepath.Join(root, "wal"), Quarantine: filepath.Join(root, "quarantine")}}
+	return disk{root: root, c: Config{Dir: filepath.Join(root, "wal"), Quarantine: filepath.Join(root, "quarantine")}}
 }
 
 // record is what the test log holds at lsn.
 func record(lsn queend.LSN) []byte { return fmt.Appendf(nil, "record-%d", lsn) }
 
-// open opens the log, checks that it replays records 1 to Recovery.Last, and
+// open opens the log, checks that it replays the records to Recovery.Last, and
 // closes it with the test.
 func (d disk) open(t *testing.T) (*Log, Recovery) {
 	t.Helper()
@@ -44,15 +45,15 @@ func (d disk) open(t *testing.T) (*Log, Recovery) {
 
 func (d disk) tryOpen(t *testing.T) (*Log, Recovery, error) {
 	t.Helper()
-	next := queend.LSN(1)
-	l, rec, err := Open(d.c, 0, func(lsn queend.LSN, got []byte) error {
+	next := d.after + 1
+	l, rec, err := Open(d.c, d.after, func(lsn queend.LSN, got []byte) error {
 		if lsn != next || !bytes.Equal(got, record(lsn)) {
 			t.Fatalf("replay gave LSN %d %q, want LSN %d", lsn, got, next)
 		}
 		next++
 		return nil
 	})
-	if err == nil && (rec.Last != next-1 || rec.Records != int(next-1)) {
+	if err == nil && (rec.Last != next-1 || rec.Records != int(next-1-d.after)) {
 		t.Fatalf("%d records replayed, recovery says %+v", next-1, rec)
 	}
 	return l, rec, err
