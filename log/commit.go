@@ -211,6 +211,9 @@ func (l *Log) finish() error {
 		return err
 	}
 	l.synced = last
+	l.mu.Lock()
+	l.stats.Synced = last
+	l.mu.Unlock()
 	if err := writeMark(l.files, l.c.Dir, last); err != nil {
 		return err
 	}

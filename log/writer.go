@@ -146,41 +146,45 @@ func (w *writer) file() string { return filepath.Join(w.dir.Name(), numberName(w
 //
 // A crash leaves either no generation or a whole one: all is written and synced
 // under another name, which then becomes the right one.
-func (l *Log) createGeneration(number uint64, first, durable queend.LSN, fill func(*writer) error) (w *writer, err error) {
-	path := filepath.Join(l.c.Dir, numberName(number))
-	tmp := path + tmpSuffix
-	w = &writer{
+func (l *Log) createGeneration(number uint64, first, durable queend.LSN, fill func(*writer) error) (*writer, error) {
+	w := &writer{
 		files: l.files, number: number, salt: newSalt(),
 		segmentBytes: l.c.SegmentBytes, keepBytes: 2 * l.c.GroupBytes,
 		segment: 1,
 	}
-	defer func() {
-		if err != nil {
-			w.abandon()
-		}
-	}()
-	if err := w.open(tmp); err != nil {
+	if err := w.create(l.c.Dir, first, durable, fill); err != nil {
+		w.abandon()
 		return nil, err
 	}
+	return w, nil
+}
+
+// create does the work of createGeneration.
+func (w *writer) create(dir string, first, durable queend.LSN, fill func(*writer) error) error {
+	path := filepath.Join(dir, numberName(w.number))
+	tmp := path + tmpSuffix
+	if err := w.open(tmp); err != nil {
+		return err
+	}
 	if _, err := w.append(first, durable, nil); err != nil {
-		return nil, err
+		return err
 	}
 	if fill != nil {
 		if err := fill(w); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := l.files.syncOpenDir(w.dir); err != nil {
-		return nil, err
+	if err := w.files.syncOpenDir(w.dir); err != nil {
+		return err
 	}
 	if err := w.close(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := l.files.rename(tmp, path); err != nil {
-		return nil, err
+	if err := w.files.rename(tmp, path); err != nil {
+		return err
 	}
-	if err := l.files.syncDir(l.c.Dir); err != nil {
-		return nil, err
+	if err := w.files.syncDir(dir); err != nil {
+		return err
 	}
-	return w, w.open(path)
+	return w.open(path)
 }
