@@ -1,0 +1,80 @@
+package api
+
+import (
+	"errors"
+	"net"
+	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
+)
+
+// appendError appends the error body, which is valid JSON whatever text holds.
+// Without a code it has only the text.
+func appendError(dst []byte, code, text string) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = appendString(dst, text)
+	if code != "" {
+		dst = append(dst, `,"code":`...)
+		dst = appendString(dst, code)
+	}
+	return append(dst, '}')
+}
+
+// appendString appends text as a JSON string. Bytes that are not UTF-8 become
+// U+FFFD.
+func appendString(dst []byte, text string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < 0x20:
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		default:
+			r, n := utf8.DecodeRuneInString(text[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += n
+			continue
+		}
+		i++
+	}
+	return append(dst, '"')
+}
+
+// malformed answers a request that could not be read. The connection is closed
+// after it, by fasthttp.
+func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
+	r := &request{ctx: ctx, server: s}
+	var header *fasthttp.ErrSmallBuffer
+	var network net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		tooLarge(r)
+	case errors.As(err, &header):
+		r.fail(fasthttp.StatusRequestHeaderFieldsTooLarge, "bad_request", "request line and headers too large")
+	case errors.As(err, &network) && network.Timeout():
+		r.fail(fasthttp.StatusRequestTimeout, "bad_request", "the request did not arrive in time")
+	default:
+		r.fail(fasthttp.StatusBadRequest, "bad_request", "malformed HTTP request")
+	}
+	lingerOn(ctx.Conn())
+}
+
+// expect answers a client that waits for leave to send its body.
+func (s *Server) expect(ctx *fasthttp.RequestCtx, maxBody int) int {
+	if ctx.Request.Header.ContentLength() <= maxBody {
+		return fasthttp.StatusContinue
+	}
+	tooLarge(&request{ctx: ctx, server: s})
+	lingerOn(ctx.Conn())
+	return fasthttp.StatusRequestEntityTooLarge
+}
+
+func tooLarge(r *request) {
+	r.fail(fasthttp.StatusRequestEntityTooLarge, "too_large", "request body too large")
+}

@@ -1,0 +1,120 @@
+// Package api is the HTTP front of the broker: routes, decoding, limits, and
+// which refusal becomes which status. It knows no file and no byte layout.
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// readBufferBytes bounds request line and headers together; more is 431.
+	// A parked request does not hold it.
+	readBufferBytes = 16 << 10
+
+	readTimeout  = 30 * time.Second  // for one whole request
+	writeTimeout = 60 * time.Second  // for one whole answer, not the handler
+	idleTimeout  = 180 * time.Second // longer than clients keep a connection idle
+)
+
+// Config is what a Server needs to know.
+type Config struct {
+	MaxBodyBytes int          // largest request body; above it 413. 0 means 64 MiB
+	Log          *slog.Logger // nil means slog.Default()
+}
+
+// Server answers HTTP/1.1 requests by its routes.
+type Server struct {
+	log     *slog.Logger
+	routes  router
+	hangups *hangups
+	http    fasthttp.Server
+	limit   int // connections
+}
+
+// newServer returns a server that answers by the table. The caller must call
+// Shutdown in the end, also if it never calls Serve.
+func newServer(c Config, table []route) (*Server, error) {
+	watcher, err := newHangups()
+	if err != nil {
+		return nil, fmt.Errorf("watching for clients that hang up: %w", err)
+	}
+	s := &Server{log: c.Log, routes: newRouter(table), hangups: watcher}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.limit, err = connectionLimit(); err != nil {
+		return nil, err
+	}
+	if c.MaxBodyBytes == 0 {
+		c.MaxBodyBytes = 64 << 20
+	}
+	s.http = fasthttp.Server{
+		Handler:       s.serve,
+		ErrorHandler:  s.malformed,
+		ExpectHandler: func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, c.MaxBodyBytes) },
+		Logger:        slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		// The listener refuses what is too much, with a body in JSON.
+		Concurrency:                  s.limit + 1,
+		ReadBufferSize:               readBufferBytes,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		MaxRequestBodySize:           c.MaxBodyBytes,
+		ReduceMemoryUsage:            true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		DisablePreParseMultipartForm: true, // a body is JSON whatever its type says
+		CloseOnShutdown:              true,
+	}
+	return s, nil
+}
+
+// Serve answers what comes in at ln, and owns it. It returns nil once Shutdown
+// has been called.
+func (s *Server) Serve(ln net.Listener) error {
+	return s.http.Serve(newListener(ln, s.limit))
+}
+
+// Shutdown closes the listener, tells parked handlers through stopping, and
+// waits until every request has its answer or ctx is done.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.ShutdownWithContext(ctx)
+	if err != nil {
+		err = fmt.Errorf("waiting for open requests: %w", err)
+	}
+	s.hangups.Close()
+	return err
+}
+
+// serve finds the route of a request and calls its handler. A panic of the
+// handler costs its own request an answer, and no other one.
+func (s *Server) serve(ctx *fasthttp.RequestCtx) {
+	r := &request{ctx: ctx, server: s, query: query{args: ctx.QueryArgs()}}
+	defer func() {
+		if reason := recover(); reason != nil {
+			s.log.Error("a handler panicked", "method", string(ctx.Method()), "path", string(ctx.URI().PathOriginal()),
+				"reason", reason, "stack", string(debug.Stack()))
+			ctx.Response.Reset()
+			r.fail(fasthttp.StatusInternalServerError, "internal", "internal error")
+		}
+	}()
+	segments, err := splitPath(ctx.URI().PathOriginal(), r.segments[:0])
+	if err != nil {
+		r.fail(fasthttp.StatusBadRequest, "bad_request", err.Error())
+		return
+	}
+	found := s.routes.find(string(ctx.Method()), segments)
+	if found == nil {
+		r.fail(fasthttp.StatusNotFound, "no_such_route", "Not Found")
+		return
+	}
+	r.route, r.values = found, segments
+	found.handler(r)
+}
