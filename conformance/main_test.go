@@ -97,7 +97,11 @@ func record(t *testing.T, also ...string) {
 	if m == nil {
 		t.Fatalf("test name %q names no rule", t.Name())
 	}
-	rules := append([]string{m[1]}, also...)
+	covers(t, append([]string{m[1]}, also...)...)
+}
+
+// covers notes the outcome of t under these rules.
+func covers(t *testing.T, rules ...string) {
 	t.Cleanup(func() {
 		report.Lock()
 		defer report.Unlock()
