@@ -2,6 +2,9 @@ package api
 
 import (
 	"github.com/valyala/fasthttp"
+
+	"queend"
+	"queend/broker"
 )
 
 // request is one request and its answer. It, and every byte slice it gives, is
@@ -11,6 +14,10 @@ type request struct {
 	server *Server
 	route  *compiled
 	query  query
+
+	broker   *broker.Broker
+	tenant   queend.ID
+	producer *string // subject of the caller's token, nil without one
 
 	values   [][]byte // segments of the path, decoded
 	segments [8][]byte

@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"queend/broker"
 )
 
 const (
@@ -25,8 +28,13 @@ const (
 
 // Config is what a Server needs to know.
 type Config struct {
-	MaxBodyBytes int          // largest request body; above it 413. 0 means 64 MiB
-	Log          *slog.Logger // nil means slog.Default()
+	MaxBodyBytes     int           // largest request body; above it 413. 0 means 64 MiB
+	Log              *slog.Logger  // nil means slog.Default()
+	Tenancy          bool          // read x-queen-tenant
+	PushTimeout      time.Duration // of push and pop beyond its own wait; 0 means 30 s
+	StatementTimeout time.Duration // of everything else; 0 means 30 s
+	Version          string        // shown by /health
+	Fsync            string        // QUEEN_FSYNC as /health shows it
 }
 
 // Server answers HTTP/1.1 requests by its routes.
@@ -36,6 +44,11 @@ type Server struct {
 	hangups *hangups
 	http    fasthttp.Server
 	limit   int // connections
+
+	broker     atomic.Pointer[broker.Broker] // nil while the data directory is opened
+	config     Config
+	limits     limits
+	background context.Context // of what outlives its request
 }
 
 // newServer returns a server that answers by the table. The caller must call

@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/binary"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -46,10 +48,11 @@ type Config struct {
 	CleanupOff         bool   // QUEEN_PARTITION_CLEANUP_ENABLED=false
 	EncryptionKey      []byte // 32 bytes; nil: none
 	EncryptionRequired bool
-	DiskHighPct        int64 // 0: 85
-	DiskLowPct         int64 // 0: 80
-	AdmitBytes         int64 // QUEEN_ADMIT_MAX_MB, 0: 128 MiB; negative: no budget
-	AdmitHoldMS        int64 // 0: 15000
+	IV                 io.Reader // randomness of encryption; nil: crypto/rand
+	DiskHighPct        int64     // 0: 85
+	DiskLowPct         int64     // 0: 80
+	AdmitBytes         int64     // QUEEN_ADMIT_MAX_MB, 0: 128 MiB; negative: no budget
+	AdmitHoldMS        int64     // 0: 15000
 	SpoolDir           string
 	// OnFail is called once when the log failed: the process must end.
 	OnFail func(error)
@@ -91,6 +94,9 @@ func (c *Config) fill() {
 	if c.Rand == nil {
 		c.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
+	if c.IV == nil {
+		c.IV = crand.Reader
+	}
 	if c.OnFail == nil {
 		c.OnFail = func(error) {}
 	}
@@ -113,6 +119,7 @@ type Broker struct {
 	storage  storage
 	tracker  tracker
 	meters   meters
+	vault    vault
 
 	alarm chan struct{} // told when the wheel's next entry may have come nearer
 	quit  chan struct{}
@@ -133,6 +140,7 @@ type bundle struct {
 	count totals
 	// How many numbers of each kind its events have taken (reserve).
 	queues, partitions, groups uint64
+	boxes                      map[queend.QueueID]*letterBox
 }
 
 // begin starts a record stamped now. Stamps rise by at least a microsecond,

@@ -74,7 +74,7 @@ func (p *popper) pick(part *partition, g *group, left *int) {
 
 // needsDisk reports whether a candidate cannot go on without reading.
 func (p *popper) needsDisk() bool {
-	if p.f.waiting() {
+	if p.f.waiting() || p.messages.waiting() {
 		return true
 	}
 	for _, c := range p.picked {
@@ -88,6 +88,9 @@ func (p *popper) needsDisk() bool {
 // read reads what the candidates and the finder need, outside the lock.
 func (p *popper) read() error {
 	if err := p.f.load(); err != nil {
+		return err
+	}
+	if err := p.messages.load(); err != nil {
 		return err
 	}
 	for _, c := range p.picked {
@@ -132,7 +135,7 @@ func (p *popper) claim() bool {
 		v := p.prepare(c, bytes)
 		if v == findReady && c.head {
 			var ready bool
-			if ready = b.fileHead(t, p.f, c.p, c.g, c.cur.row); ready {
+			if ready = b.fileHead(t, p.messages, c.p, c.g, c.cur.row); ready {
 				p.acted = true
 				c.release()
 				continue

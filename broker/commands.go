@@ -14,7 +14,8 @@ const DefaultPartition = "Default"
 // DefaultTenant owns everything when tenancy is off (CONTRACT section 1).
 var DefaultTenant = queend.ID{15: 1}
 
-// PushItem is one message to store. The broker keeps the byte slices.
+// PushItem is one message to store. Its byte slices are read until Push
+// returns and not kept.
 type PushItem struct {
 	Queue     string
 	Partition string    // "" is DefaultPartition
@@ -22,6 +23,7 @@ type PushItem struct {
 	TraceID   queend.ID // zero: none
 	Headers   []byte    // a JSON object, checked; nil: none
 	Payload   []byte    // JSON, verbatim
+	sealed    bool      // Payload is encrypted already and is stored as it is
 }
 
 // PushStatus says what became of one pushed item.
@@ -67,9 +69,10 @@ type PopRequest struct {
 	From         string // subscriptionFrom as sent
 	Conflation   bool
 	Autopilot    bool
-	// Gone is closed when the client hangs up while the pop is parked; nil is
-	// never. StillThere is asked just before claiming; nil is always.
-	Gone       <-chan struct{}
+	// Watch is called before the pop is parked for the first time: gone is
+	// closed when the client hangs up, stop ends the watch. StillThere is
+	// asked before a pop that was parked claims. Either may be nil.
+	Watch      func() (gone <-chan struct{}, stop func())
 	StillThere func() bool
 }
 

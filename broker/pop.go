@@ -24,6 +24,8 @@ type popper struct {
 	r   *PopRequest
 	f   *finder
 
+	messages *fetcher
+
 	w       *waiter
 	due     int64 // microseconds: answer empty then
 	look    int64 // the first look, for minPopWaitTime
@@ -69,7 +71,7 @@ func (b *Broker) Pop(ctx context.Context, req PopRequest) (*PopResult, error) {
 	if err := checkPop(&req); err != nil {
 		return nil, err
 	}
-	p := &popper{b: b, ctx: ctx, r: &req, f: b.newFinder()}
+	p := &popper{b: b, ctx: ctx, r: &req, f: b.newFinder(), messages: b.newFetcher(), unwatch: func() {}}
 	defer p.f.release()
 	if err := p.run(); err != nil {
 		return nil, err
@@ -104,6 +106,7 @@ func checkPop(r *PopRequest) error {
 // go back and a wake that was not used goes on.
 func (p *popper) run() error {
 	defer p.b.locked(p.finish)
+	defer func() { p.unwatch() }()
 	p.b.locked(p.start)
 	for {
 		var s step
@@ -116,14 +119,22 @@ func (p *popper) run() error {
 				return err
 			}
 		case stepPark:
+			p.watch()
 			select {
 			case <-p.w.wake:
-			case <-p.r.Gone:
+			case <-p.hangup:
 				return nil
 			case <-p.ctx.Done():
 				return nil
 			}
 		}
+	}
+}
+
+// watch begins to look out for a client that hangs up.
+func (p *popper) watch() {
+	if p.r.Watch != nil && p.hangup == nil {
+		p.hangup, p.unwatch = p.r.Watch()
 	}
 }
 
@@ -223,13 +234,13 @@ func (p *popper) take() finding {
 // gone reports whether nobody is there to take an answer (R11).
 func (p *popper) gone() bool {
 	select {
-	case <-p.r.Gone:
+	case <-p.hangup:
 		return true
 	case <-p.ctx.Done():
 		return true
 	default:
 	}
-	return p.r.StillThere != nil && !p.r.StillThere()
+	return p.slept && p.r.StillThere != nil && !p.r.StillThere()
 }
 
 // resolve finds the group, the partition or the label the pop is about. They

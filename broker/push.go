@@ -19,7 +19,7 @@ const recordBytes = 16 << 20
 
 // Push stores items, each (queue, partition) group whole or not at all, and
 // answers in request order once they are durable. producer is the subject of
-// the caller's token, nil without one. It keeps the slices of the items.
+// the caller's token, nil without one.
 //
 // Errors are a *Refusal, which stored nothing, or a failure of the log.
 func (b *Broker) Push(ctx context.Context, tenant queend.ID, producer *string, items []PushItem) ([]PushResult, error) {
@@ -168,7 +168,7 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 		Headers: it.Headers, Payload: it.Payload,
 	}
 	out.TxnID = txn
-	if reason := p.encrypt(tg, &m); reason != "" {
+	if reason := p.encrypt(tg, it, &m); reason != "" {
 		out.Status, out.Error = PushFailed, reason
 		return out, true
 	}
@@ -183,8 +183,8 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 
 // encrypt replaces the payload by its stored form on a flagged queue (R100);
 // the reason says why it may not be stored at all.
-func (p *pusher) encrypt(tg *target, m *segment.Message) (reason string) {
-	if !tg.q.opts.EncryptionEnabled {
+func (p *pusher) encrypt(tg *target, it *PushItem, m *segment.Message) (reason string) {
+	if !tg.q.opts.EncryptionEnabled || it.sealed {
 		return ""
 	}
 	if p.b.cfg.EncryptionKey == nil {

@@ -221,3 +221,9 @@ func (b *Broker) revive(l *label) {
 	}
 	b.commit(t)
 }
+
+// NewID mints a UUIDv7 that names nothing in the state.
+func (b *Broker) NewID() (id queend.ID) {
+	b.locked(func() { id = b.newID(b.now()) })
+	return id
+}

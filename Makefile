@@ -1,0 +1,45 @@
+# make run and make test are all a newcomer needs.
+
+GO       ?= go
+FUZZTIME ?= 10m
+
+.PHONY: help build run test lint fuzz conformance deps bench-real crash-real clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+build: ## build bin/queend
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/queend ./cmd/queend
+
+run: build ## build and start the broker on ./queen-data
+	./bin/queend
+
+test: ## run the whole test suite under the race detector
+	$(GO) test -race -timeout 30m ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+fuzz: ## run every fuzz target for FUZZTIME each
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 2 $$pkg; \
+	  done; done
+
+conformance: ## run the black-box suite and print rule by rule what passed
+	$(GO) test -count=1 -timeout 10m ./conformance -v -run . | grep -E '^(---|ok|FAIL|R|A|S)' ; test $${PIPESTATUS:-0} -eq 0
+
+deps: ## install the real records that bench-real reads
+	@test -d /usr/share/iso-codes/json || { apt-get update -qq && apt-get install -y -qq iso-codes; }
+
+bench-real: deps build ## push, consume, dead-letter and replay 13,000 real records
+	$(GO) run ./bench real -binary bin/queend
+
+crash-real: deps build ## the same with kill -9 at random moments
+	$(GO) run ./bench crash -binary bin/queend
+
+clean: ## remove what was built
+	rm -rf bin

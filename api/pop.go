@@ -1,0 +1,181 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"queend/broker"
+)
+
+// popQueue, popPartition and popDiscover answer the three pop routes
+// (CONTRACT section 4.2).
+func (r *request) popQueue() {
+	r.pop(broker.PopRequest{Queue: r.param("queue")})
+}
+
+func (r *request) popPartition() {
+	r.pop(broker.PopRequest{Queue: r.param("queue"), Pinned: true, Partition: r.param("partition")})
+}
+
+func (r *request) popDiscover() {
+	r.pop(broker.PopRequest{
+		Discovery: true, Namespace: r.query.text("namespace", ""), Task: r.query.text("task", ""),
+	})
+}
+
+// popMargin is what a pop may take beyond its own time-out before its
+// deadline passes.
+const popMargin = 5 * time.Second
+
+func (r *request) pop(req broker.PopRequest) {
+	r.readPop(&req)
+	if err := r.query.err(); err != nil {
+		r.popRefused(fasthttp.StatusBadRequest, string(broker.CodeBadRequest), err.Error())
+		return
+	}
+	ctx, cancel := r.deadline(time.Duration(max(req.TimeoutMS, 0))*time.Millisecond + r.server.limits.push + popMargin)
+	defer cancel()
+	res, err := r.broker.Pop(ctx, req)
+	if err != nil {
+		r.popFailed(err)
+		return
+	}
+	if len(res.Messages) == 0 {
+		r.popEmpty(&req, res)
+		return
+	}
+	r.unwritten(func() { r.broker.GiveBack(r.server.background, res) })
+	r.json(200, func(dst []byte) []byte { return appendPop(dst, &req, res) })
+}
+
+// readPop reads the parameters. An absent and a zero batch differ: below 1
+// means 1.
+func (r *request) readPop(req *broker.PopRequest) {
+	q := &r.query
+	req.Tenant = r.tenant
+	if q.has("batch") {
+		req.Batch = int(min(max(q.int("batch", 1), 1), 1<<30))
+	}
+	if q.has("partitions") {
+		req.Partitions = int(min(max(q.int("partitions", 1), 1), 1<<30))
+	}
+	req.Wait = q.bool("wait", false)
+	req.TimeoutMS = min(max(q.int("timeout", 0), 0), 60000)
+	auto, commit := q.bool("autoAck", false), q.bool("commitOnDelivery", false)
+	req.AutoAck = auto || commit
+	req.LeaseSeconds = max(q.int("leaseSeconds", 0), 0)
+	req.Group = q.text("consumerGroup", "")
+	req.Mode = q.text("subscriptionMode", "")
+	req.From = q.text("subscriptionFrom", "")
+	req.Conflation = q.bool("conflation", false)
+	req.Autopilot = q.bool("autopilot", false)
+	if req.Wait {
+		req.Watch = r.watch
+		req.StillThere = func() bool { return !r.gone() }
+	}
+}
+
+// popRefused answers in the error shape of pops.
+func (r *request) popRefused(status int, code, text string) {
+	r.json(status, func(dst []byte) []byte {
+		dst = append(dst, `{"success":false`...)
+		dst = appendText(dst, "error", text)
+		dst = appendText(dst, "code", code)
+		return append(dst, `,"messages":[]}`...)
+	})
+}
+
+func (r *request) popFailed(err error) {
+	status, code, text := r.refusalOf(err, "pop")
+	if status == fasthttp.StatusInternalServerError {
+		text = "pop failed"
+	}
+	r.popRefused(status, code, text)
+}
+
+// popEmpty answers 204 with the reason (A8), or the bodies that conflation
+// asks for (section 4.2, section 20).
+func (r *request) popEmpty(req *broker.PopRequest, res *broker.PopResult) {
+	switch {
+	case res.Empty == broker.EmptyPaused && req.Conflation:
+		r.setHeader(emptyHeader, string(res.Empty))
+		r.json(200, func(dst []byte) []byte { return append(dst, `{"messages":[],"paused":true,"conflation":true}`...) })
+	case res.Empty != broker.EmptyPaused && (res.Conflation || res.Conflict):
+		r.setHeader(emptyHeader, string(res.Empty))
+		r.json(200, func(dst []byte) []byte {
+			dst = append(dst, `{"success":true`...)
+			dst = appendText(dst, "queue", req.Queue)
+			dst = append(dst, `,"partition":null,"partitionId":null,"leaseId":""`...)
+			dst = appendText(dst, "consumerGroup", res.Group)
+			dst = append(dst, `,"messages":[],"partitionsClaimed":0`...)
+			return append(appendConflation(dst, res), '}')
+		})
+	default:
+		reason := res.Empty
+		if reason == "" {
+			reason = broker.EmptyNothing
+		}
+		r.noContent(emptyHeader, string(reason))
+	}
+}
+
+// emptyHeader says why a pop is empty.
+const emptyHeader = "X-Queen-Empty"
+
+func appendConflation(dst []byte, res *broker.PopResult) []byte {
+	if res.Conflation {
+		dst = appendBool(dst, "conflation", true)
+	}
+	if res.Conflict {
+		dst = appendBool(dst, "conflationConflict", true)
+	}
+	return dst
+}
+
+func appendPop(dst []byte, req *broker.PopRequest, res *broker.PopResult) []byte {
+	first := &res.Messages[0]
+	dst = append(dst, `{"success":true`...)
+	dst = appendText(dst, "queue", req.Queue)
+	dst = appendText(dst, "partition", first.Partition)
+	dst = appendID(dst, "partitionId", first.PartitionUUID)
+	dst = appendIDOrEmpty(dst, "leaseId", res.LeaseID)
+	dst = appendText(dst, "consumerGroup", res.Group)
+	dst = appendKey(dst, "messages")
+	dst = appendList(dst, len(res.Messages), func(dst []byte, i int) []byte {
+		return appendDelivered(dst, &res.Messages[i], res)
+	})
+	dst = appendInt(dst, "partitionsClaimed", int64(res.Claimed))
+	dst = appendConflation(dst, res)
+	if a := res.Autopilot; a != nil {
+		dst = fmt.Appendf(dst, `,"autopilot":{"partitions":%d,"batch":%d,"waitMs":%d}`, a.Partitions, a.Batch, a.WaitMS)
+	}
+	return append(dst, '}')
+}
+
+func appendDelivered(dst []byte, m *broker.Delivered, res *broker.PopResult) []byte {
+	dst = append(dst, `{"id":"`...)
+	dst = append(m.ID.Append(dst), '"')
+	dst = appendText(dst, "transactionId", string(m.TxnID))
+	dst = appendIDOrNull(dst, "traceId", m.TraceID)
+	dst = appendRaw(dst, "data", m.Payload)
+	if m.HasProducer {
+		dst = appendText(dst, "producerSub", string(m.Producer))
+	} else {
+		dst = appendNull(dst, "producerSub")
+	}
+	dst = appendTime(dst, "createdAt", m.Time, layoutMicros)
+	dst = appendText(dst, "queue", m.Queue)
+	dst = appendID(dst, "partitionId", m.PartitionUUID)
+	dst = appendText(dst, "partition", m.Partition)
+	dst = strconv.AppendInt(appendKey(dst, "offset"), int64(m.Offset), 10)
+	dst = appendIDOrEmpty(dst, "leaseId", res.LeaseID)
+	dst = appendText(dst, "consumerGroup", res.Group)
+	dst = appendInt(dst, "deliveryAttempt", int64(m.Attempt))
+	if m.Headers != nil {
+		dst = appendRaw(dst, "headers", m.Headers)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,227 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+
+	"queend"
+	"queend/api/jsonscan"
+	"queend/broker"
+)
+
+// Bounds of message headers (A1).
+const (
+	maxHeaderKeys  = 64
+	maxHeaderBytes = 16 << 10
+)
+
+var errItemsRequired = errors.New("items must be an array")
+
+// push answers POST /api/v1/push (CONTRACT section 4.1).
+func (r *request) push() {
+	items, err := decodePush(r.body())
+	if err != nil {
+		r.badBody(err)
+		return
+	}
+	ctx, cancel := r.deadline(r.server.limits.push)
+	defer cancel()
+	results, err := r.broker.Push(ctx, r.tenant, r.producer, items)
+	if err != nil {
+		r.refuse(err, "push")
+		return
+	}
+	r.json(201, func(dst []byte) []byte {
+		return appendList(dst, len(results), func(dst []byte, i int) []byte {
+			return appendPushResult(dst, i, &results[i])
+		})
+	})
+}
+
+// pushWords are the statuses as clients read them.
+var pushWords = [...]string{
+	broker.PushQueued: "queued", broker.PushDuplicate: "duplicate", broker.PushBuffered: "buffered",
+	broker.PushFailed: "failed",
+}
+
+func appendPushResult(dst []byte, i int, p *broker.PushResult) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = fmt.Append(dst, i)
+	dst = appendID(dst, "message_id", p.ID)
+	dst = appendText(dst, "transaction_id", string(p.TxnID))
+	dst = appendText(dst, "queueName", p.Queue)
+	dst = appendText(dst, "status", pushWords[p.Status])
+	if p.Offset != queend.NoOffset {
+		dst = appendInt(dst, "offset", int64(p.Offset))
+	}
+	if p.Error != "" {
+		dst = appendText(dst, "error", p.Error)
+	}
+	return append(dst, '}')
+}
+
+// decodePush reads the body of a push. The items point into it.
+func decodePush(body []byte) ([]broker.PushItem, error) {
+	s, err := jsonscan.New(body)
+	if err != nil {
+		return nil, err
+	}
+	if s.Kind() != jsonscan.Object {
+		if _, err := s.Value(); err != nil {
+			return nil, err
+		}
+		return nil, errItemsRequired
+	}
+	var items []broker.PushItem
+	found := false
+	err = s.Object(func(key []byte) error {
+		if string(key) != "items" {
+			return nil
+		}
+		if s.Kind() != jsonscan.Array {
+			return errItemsRequired
+		}
+		found = true
+		return s.Array(func(i int) error {
+			if s.Kind() != jsonscan.Object {
+				return fmt.Errorf("items[%d] must be an object", i)
+			}
+			item, err := decodeItem(&s, pushItemFields)
+			if err != nil {
+				return fmt.Errorf("items[%d]%w", i, err)
+			}
+			items = append(items, item)
+			return nil
+		})
+	})
+	if err == nil {
+		err = s.End()
+	}
+	if err == nil && !found {
+		err = errItemsRequired
+	}
+	return items, err
+}
+
+// itemRules are what differs between the routes that take messages.
+type itemRules struct {
+	needPayload bool // else {} stands for a missing one
+	dataAlias   bool // data is another name of payload
+	trace       bool // traceId is stored
+}
+
+var (
+	pushItemFields        = itemRules{needPayload: true}
+	transactionItemFields = itemRules{dataAlias: true, trace: true}
+)
+
+// errField is an error about one field: it prints as ".field problem".
+func errField(field, problem string) error { return fmt.Errorf(".%s %s", field, problem) }
+
+// nameField reads a string that is a name or an id; null is absent.
+func nameField(v jsonscan.Value, field string) ([]byte, error) {
+	if v.Kind == jsonscan.Null {
+		return nil, nil
+	}
+	text, err := v.Name()
+	if err != nil {
+		return nil, errField(field, "is "+err.Error())
+	}
+	if text == nil {
+		text = []byte{}
+	}
+	return text, nil
+}
+
+// decodeItem reads one message to push; the scanner is at its object.
+func decodeItem(s *jsonscan.Scanner, rules itemRules) (broker.PushItem, error) {
+	var it broker.PushItem
+	var hasQueue bool
+	err := s.Object(func(key []byte) error {
+		switch string(key) {
+		case "queue", "partition", "transactionId", "payload", "data", "headers", "traceId":
+		default:
+			return nil
+		}
+		v, err := s.Value()
+		if err != nil {
+			return err
+		}
+		return setItemField(&it, &hasQueue, rules, string(key), v)
+	})
+	if err != nil {
+		return it, err
+	}
+	if !hasQueue {
+		return it, errField("queue", "is required")
+	}
+	if it.Payload == nil {
+		if rules.needPayload {
+			return it, errField("payload", "is required")
+		}
+		it.Payload = []byte("{}")
+	}
+	return it, nil
+}
+
+func setItemField(it *broker.PushItem, hasQueue *bool, rules itemRules, key string, v jsonscan.Value) error {
+	switch key {
+	case "payload":
+		it.Payload = v.Raw
+		return nil
+	case "data":
+		if rules.dataAlias && it.Payload == nil {
+			it.Payload = v.Raw
+		}
+		return nil
+	case "headers":
+		return setHeaders(it, v)
+	case "traceId":
+		if text, err := v.String(); rules.trace && err == nil {
+			it.TraceID, _ = queend.ParseID(text)
+		}
+		return nil
+	}
+	text, err := nameField(v, key)
+	if err != nil || text == nil {
+		return err
+	}
+	switch key {
+	case "queue":
+		it.Queue, *hasQueue = string(text), true
+	case "partition":
+		it.Partition = string(text)
+	case "transactionId":
+		it.TxnID = text
+	}
+	return nil
+}
+
+// setHeaders checks and keeps the headers of a message (A1).
+func setHeaders(it *broker.PushItem, v jsonscan.Value) error {
+	if v.Kind == jsonscan.Null {
+		return nil
+	}
+	if v.Kind != jsonscan.Object {
+		return errField("headers", "must be an object of strings")
+	}
+	if len(v.Raw) > maxHeaderBytes {
+		return errField("headers", "are larger than 16 KiB")
+	}
+	keys := 0
+	s := v.Scanner()
+	err := s.Object(func([]byte) error {
+		if keys++; s.Kind() != jsonscan.String {
+			return errField("headers", "must be an object of strings")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if keys > maxHeaderKeys {
+		return errField("headers", "have more than 64 keys")
+	}
+	it.Headers = v.Raw
+	return nil
+}

@@ -1,0 +1,134 @@
+// Command queend is a partitioned message broker: one binary, one directory.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"queend/broker"
+)
+
+// The exit codes, as documented.
+const (
+	exitOK      = 0
+	exitFailure = 1 // something went wrong that none of the others names
+	exitUsage   = 2 // bad flag or environment variable
+	exitDamaged = 3 // the data directory is damaged; nothing was changed
+	exitLocked  = 4 // another process has the data directory
+	exitLogLost = 5 // a write or sync of the log failed; a restart recovers
+)
+
+// version is set by the linker for releases.
+var version = "dev"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+}
+
+// run is main with everything passed in; it returns the exit code.
+func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		if command, ok := commands[args[0]]; ok {
+			return command(args[1:], stdout, stderr)
+		}
+	}
+	flags := flag.NewFlagSet("queend", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { usage(stdout) }
+	showVersion := flags.Bool("version", false, "print the version and exit")
+	data := flags.String("data", "", "data directory; wins over QUEEN_DATA_DIR")
+	mode := flags.String("profile", "", "write a profile of this run: cpu, mem, mutex, block or trace")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "queend: unknown argument %q; see queend -help\n", flags.Arg(0))
+		return exitUsage
+	case *showVersion:
+		fmt.Fprintln(stdout, "queend", versionText())
+		return exitOK
+	}
+	c, err := loadConfig(lookup)
+	if err != nil {
+		fmt.Fprintf(stderr, "queend: %v\n", err)
+		return exitUsage
+	}
+	if *data != "" {
+		c.broker.Dir = *data
+	}
+	stop, err := startProfile(*mode, c.broker.Dir)
+	if err != nil {
+		fmt.Fprintf(stderr, "queend: -profile: %v\n", err)
+		return exitUsage
+	}
+	defer stop()
+	return serve(c, stderr)
+}
+
+// commands are what queend does besides serving.
+var commands = map[string]func(args []string, stdout, stderr io.Writer) int{}
+
+// versionText is the version with the revision it was built from.
+func versionText() string {
+	text := version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return text
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			text += " (" + s.Value[:12] + ")"
+		}
+	}
+	return text + " " + info.GoVersion
+}
+
+// exitOf maps a failure to start to its exit code.
+func exitOf(err error) int {
+	switch {
+	case errors.Is(err, broker.ErrDamaged):
+		return exitDamaged
+	case errors.Is(err, broker.ErrLocked):
+		return exitLocked
+	}
+	return exitFailure
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, `queend: a partitioned message broker in one binary, with nothing beside it.
+
+Usage:
+  queend [-data DIR]     serve the HTTP API on PORT (6632)
+  queend -version
+
+First steps, with the broker running:
+  curl -X POST localhost:6632/api/v1/push -d '{"items":[{"queue":"jobs","payload":{"n":1}}]}'
+  curl 'localhost:6632/api/v1/pop/queue/jobs?batch=1'
+
+Flags:
+  -data DIR       data directory; wins over QUEEN_DATA_DIR
+  -profile MODE   write a profile of this run: cpu, mem, mutex, block or trace
+  -version        print the version and exit
+  -help           this text
+
+Environment (name, default, effect):
+`)
+	for _, s := range settings {
+		def := s.def
+		if def == "" {
+			def = "-"
+		}
+		fmt.Fprintf(w, "  %-30s %-14s %s\n", s.name, def, s.effect)
+	}
+	fmt.Fprint(w, `
+Exit codes: 0 stopped as asked; 1 failure; 2 bad flag or variable; 3 damaged
+data directory; 4 the directory belongs to another process; 5 the log could
+not be written (a restart recovers).
+`)
+}
