@@ -115,3 +115,18 @@ func BenchmarkFilter(b *testing.B) {
 		f.MayHold(id, h)
 	}
 }
+
+func BenchmarkFindNewID(b *testing.B) {
+	messages := orders(1, 0, 100_000)
+	file, entries := encode(b, Config{}, testRun{1, 1, messages})
+	r := open(b, file)
+	id := []byte("checkout/1")
+	h := Hash(id)
+	b.ReportAllocs()
+	for b.Loop() {
+		h = h*31 + 7
+		if _, err := r.Find(entries[0], id, h); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package segment
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"queend"
 )
@@ -70,7 +71,7 @@ func (c *columns) parse(block []byte, n int) bool {
 }
 
 func (c *columns) parseTimes(p *parser) {
-	c.times = c.times[:0]
+	c.times = slices.Grow(c.times[:0], c.n)
 	var t int64
 	for range c.n {
 		t += p.varint()
@@ -79,7 +80,7 @@ func (c *columns) parseTimes(p *parser) {
 }
 
 func (c *columns) parseIDs(p *parser) bool {
-	c.ids = c.ids[:0]
+	c.ids = slices.Grow(c.ids[:0], c.n)
 	for len(c.ids) < c.n {
 		run := p.uvarint()
 		id := p.id()
@@ -102,7 +103,7 @@ func stepID(id queend.ID, step uint64) queend.ID {
 
 // parsePayloads reads the payload lengths and the directory of their blocks.
 func (c *columns) parsePayloads(p *parser) bool {
-	c.payloads = append(c.payloads[:0], 0)
+	c.payloads = append(slices.Grow(c.payloads[:0], c.n+1), 0)
 	var at uint64
 	for range c.n {
 		length := p.uvarint()
@@ -143,7 +144,7 @@ func (c *columns) parsePayloads(p *parser) bool {
 // parseLengths reads the length of each message that has one of the flags into
 // places. The sum fits, for n < 2^20 and every length is below 2^19.
 func (c *columns) parseLengths(p *parser, places []uint32, flag byte, limit uint64) []uint32 {
-	places = append(places[:0], 0)
+	places = append(slices.Grow(places[:0], c.n+1), 0)
 	var at uint64
 	for _, f := range c.flags {
 		if f&flag != 0 {
@@ -161,7 +162,7 @@ func (c *columns) parseLengths(p *parser, places []uint32, flag byte, limit uint
 
 // parseFixed reads the columns of 16 bytes per message that has one.
 func (c *columns) parseFixed(p *parser) {
-	c.packedAt = c.packedAt[:0]
+	c.packedAt = slices.Grow(c.packedAt[:0], c.n)
 	var packed, traces uint32
 	for _, f := range c.flags {
 		c.packedAt = append(c.packedAt, packed)
@@ -177,7 +178,7 @@ func (c *columns) parseFixed(p *parser) {
 		p.fail()
 		return
 	}
-	c.traces = c.traces[:0]
+	c.traces = slices.Grow(c.traces[:0], c.n)
 	for _, f := range c.flags {
 		var id queend.ID
 		if f&flagTrace != 0 {

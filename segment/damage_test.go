@@ -49,6 +49,15 @@ func readsRightOrFails(t *testing.T, file []byte, entries []Entry, runs []testRu
 		if err == nil {
 			wantIDs(t, ids, want)
 		}
+		txn := want[len(want)-1].TxnID
+		found, err := r.Find(e, txn, Hash(txn))
+		switch {
+		case err == nil && (len(found) == 0 || found[len(found)-1].Offset != e.Last):
+			t.Fatalf("run %d: Find does not find %q", i, txn)
+		case err != nil && !isDamage(err):
+			t.Fatal(err)
+		}
+		failed = failed || err != nil
 		f, err := r.Filter(e)
 		for _, m := range want {
 			if err == nil && !f.MayHold(m.TxnID, Hash(m.TxnID)) {
@@ -67,7 +76,7 @@ func TestEveryFlippedBitIsReported(t *testing.T) {
 		t.Fatal("the file is damaged before the test")
 	}
 	bits := len(file) * 8
-	for bit := 0; bit < bits; bit += 1 + bits/3000 {
+	for bit := 0; bit < bits; bit += 1 + bits/900 {
 		bad := bytes.Clone(file)
 		bad[bit/8] ^= 1 << (bit % 8)
 		r, err := NewReader(bytes.NewReader(bad), int64(len(bad)))
@@ -153,6 +162,9 @@ func TestAnEntryOfAnotherRunIsRefused(t *testing.T) {
 		}
 		if _, err := r.IDs(e); !isDamage(err) {
 			t.Errorf("%+v: IDs says %v", e, err)
+		}
+		if _, err := r.Find(e, nil, 0); !isDamage(err) {
+			t.Errorf("%+v: Find says %v", e, err)
 		}
 		if _, err := r.Filter(e); !isDamage(err) {
 			t.Errorf("%+v: Filter says %v", e, err)

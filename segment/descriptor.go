@@ -37,10 +37,14 @@ type head struct {
 	high      []byte
 	count     uint64 // stripes
 	stripes   []byte // their directory
+	narrow    uint64 // bytes of the stripes' filters with their crc; 0 if one stripe
 }
 
-// appendHead appends the descriptor, without its filter, to dst. h.end, Pos,
-// Size and Bytes are not read: the reader works them out.
+// tail returns the bytes of all filters with their crcs.
+func (h *head) tail() uint64 { return crcSize + filterSize(h.entry.count()) + h.narrow }
+
+// appendHead appends the descriptor, without its filter, to dst. h.end,
+// h.narrow, Pos, Size and Bytes are not read: the reader works them out.
 func appendHead(dst []byte, h *head) []byte {
 	e := &h.entry
 	b := make([]byte, 0, 128+len(h.stripes))
@@ -120,12 +124,12 @@ func parseHead(b []byte, pos, footer uint64) (head, string) {
 	if !h.measure(footer) {
 		return head{}, "stripes make no sense"
 	}
-	e.Bytes = h.end - h.start + uint64(len(b)) + crcSize + filterSize(count)
+	e.Bytes = h.end - h.start + uint64(len(b)) + h.tail()
 	return h, ""
 }
 
 // measure checks the directory of stripes once, so that all can trust it, and
-// sets the run's end.
+// sets the run's end and the size of its stripes' filters.
 func (h *head) measure(footer uint64) bool {
 	h.end = h.start
 	if h.start < headerSize || h.start > footer || h.count > uint64(len(h.stripes)) {
@@ -141,9 +145,13 @@ func (h *head) measure(footer uint64) bool {
 			return false
 		}
 		left -= n
+		h.narrow += filterSize(n)
 		next = stripe{first: s.last() + 1, pos: s.end()}
 	}
 	h.end = next.pos
+	if h.narrow += crcSize; h.count < 2 {
+		h.narrow = 0
+	}
 	return left == 0 && len(p.b) == 0
 }
 

@@ -68,9 +68,14 @@ func (f *Filter) MayHold(txnID []byte, hash uint64) bool {
 	if bytes.Compare(txnID[:min(len(txnID), len(f.high))], f.high) > 0 {
 		return false
 	}
+	return mayHold(f.field, hash)
+}
+
+// mayHold reports whether all bits of the hash are set in a filter.
+func mayHold(field []byte, hash uint64) bool {
 	hit := true
-	probe(hash, uint64(len(f.field))*8, func(bit uint64) bool {
-		hit = f.field[bit/8]&(1<<(bit%8)) != 0
+	probe(hash, uint64(len(field))*8, func(bit uint64) bool {
+		hit = field[bit/8]&(1<<(bit%8)) != 0
 		return hit
 	})
 	return hit

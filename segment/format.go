@@ -52,8 +52,8 @@
 //
 // A descriptor says what a run holds and where its stripes are:
 //
-//	| crc u32 | length uv | body | crc u32 | filter |
-//	'----------- head -----------'
+//	| crc u32 | length uv | body | crc u32 | filter | crc u32 | filter | filter | ... |
+//	'----------- head -----------'-- of the run ----'-------- of its stripes ---------'
 //
 //	body:    queue uv, partition uv, first offset uv, messages uv,
 //	         earliest time zz, latest less earliest uv,
@@ -63,8 +63,10 @@
 //	         uv stripes, then per stripe: uv messages, uv stored<<1|zstd of the
 //	         id block, uv its raw length if zstd, uv bytes of payload blocks
 //
-// The first crc is of length and body. The filter's size follows from the
-// number of messages, see filterSize. Runs and descriptors lie in the same
+// The first crc is of length and body, the others of the filters behind them. A
+// filter's size follows from its number of messages, see filterSize. The filter
+// of the run excludes it in a few probes; those of the stripes, which are there
+// only if it has more than one, say which id blocks to read if it does not. Runs and descriptors lie in the same
 // order, without gaps between them.
 package segment
 
@@ -154,9 +156,14 @@ type Entry struct {
 	First, Last queend.Offset // both included
 	PayloadFrom queend.Offset // offsets below have no payload kept
 	Pos         uint64        // byte of the file at which the descriptor starts
-	Size        uint32        // bytes of the descriptor, without its filter
-	Bytes       uint64        // stored bytes of the run, with descriptor and filter
+	Size        uint32        // bytes of the descriptor, without its filters
+	Bytes       uint64        // stored bytes of the run, with descriptor and filters
 	LastTime    int64         // latest time of its messages, microseconds
+}
+
+// same reports whether both name the same run.
+func (e Entry) same(o Entry) bool {
+	return e.Queue == o.Queue && e.Partition == o.Partition && e.First == o.First && e.Last == o.Last
 }
 
 // count returns the number of messages.

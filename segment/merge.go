@@ -31,6 +31,7 @@ func (w *Writer) Copy(r *Reader, e Entry, idsFrom, payloadFrom queend.Offset) er
 		w.fail(err)
 		return err
 	}
+	e = h.entry
 	idsFrom, payloadFrom = max(idsFrom, e.First), max(payloadFrom, e.PayloadFrom)
 	for st := range h.overlapping(idsFrom, e.Last) {
 		if err := w.copyStripe(r, &h, st, idsFrom, payloadFrom, s); err != nil {

@@ -53,12 +53,12 @@ func split(t testing.TB, c Config, messages []Message, at ...int) []piece {
 
 // mergeInput has small messages, an empty stretch, and payloads over a block.
 func mergeInput() []Message {
-	messages := orders(1, 0, 4000)
-	for i := 3000; i < 3040; i++ {
+	messages := orders(1, 0, 2500)
+	for i := 1500; i < 1540; i++ {
 		messages[i].Payload = bytes.Repeat(messages[i].Payload, 300)
 	}
-	messages[3500].Payload = bytes.Repeat(messages[3500].Payload, 9000)
-	for i := 3600; i < 3700; i++ {
+	messages[2000].Payload = bytes.Repeat(messages[2000].Payload, 4500)
+	for i := 2100; i < 2200; i++ {
 		messages[i].Payload = []byte{}
 	}
 	return messages
@@ -66,10 +66,10 @@ func mergeInput() []Message {
 
 func TestMergeEqualsWritingAnew(t *testing.T) {
 	all := mergeInput()
-	for _, cuts := range [][]int{{}, {1}, {1, 2, 3, 4, 5}, {1000, 2001, 3502}, {3999}, {3500, 3501}} {
+	for _, cuts := range [][]int{{}, {1, 2, 3, 4, 5}, {1000, 2002, 2050}, {2499}, {2000, 2001}} {
 		pieces := split(t, Config{}, all, cuts...)
 		for _, from := range []struct{ ids, payload queend.Offset }{
-			{0, 0}, {1, 0}, {0, 1}, {0, 1500}, {1500, 1500}, {700, 1500}, {0, 4000}, {3999, 0}, {3501, 3502}, {-7, 9000}, {2, 3020},
+			{0, 0}, {1, 0}, {0, 1}, {0, 1500}, {700, 1500}, {0, 2500}, {2499, 0}, {2001, 2002}, {-7, 9000}, {2, 1520},
 		} {
 			file, e := merge(t, Config{}, from.ids, from.payload, pieces...)
 			want := withoutPayload(all[max(0, from.ids):], from.payload)
@@ -109,12 +109,12 @@ func TestMergeOfManySmallRunsIsAsSmallAsOneRun(t *testing.T) {
 }
 
 func TestMergeCopiesFullStripesAsTheyAre(t *testing.T) {
-	all := orders(3, 0, 8000)
-	pieces := split(t, Config{Level: 4}, all, 4000)
+	all := orders(3, 0, 5000)
+	pieces := split(t, Config{Level: 4}, all, 3000)
 	merged, e := merge(t, Config{Level: 1}, 0, 0, pieces...)
-	source, _ := encode(t, Config{Level: 4}, testRun{1, 2, all[:4000]})
+	source, _ := encode(t, Config{Level: 4}, testRun{1, 2, all[:3000]})
 	// A stripe of level 4 would not come out of level 1.
-	if !bytes.Contains(merged, source[headerSize:headerSize+100_000]) {
+	if !bytes.Contains(merged, source[headerSize:headerSize+60_000]) {
 		t.Fatal("full stripes were recompressed")
 	}
 	if dropped, _ := merge(t, Config{}, 0, e.Last+1, pieces...); len(dropped)*3 > len(merged) {

@@ -18,6 +18,7 @@ func (r *Reader) Messages(e Entry, from queend.Offset, limit, maxBytes int) ([]M
 	if err != nil {
 		return nil, err
 	}
+	e = h.entry
 	var out []Message
 	left := maxBytes
 	for st := range h.overlapping(from, e.Last) {

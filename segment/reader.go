@@ -16,7 +16,8 @@ import (
 // use if its io.ReaderAt is. What it reads is checked before it is believed:
 // memory for a block is at most 32768 times its stored bytes and 1 MiB, and for
 // the messages in an id block 100 times its raw bytes, all after its checksum
-// has matched.
+// has matched. Of an Entry it uses where the descriptor is, and that it is the
+// run asked for.
 type Reader struct {
 	r      io.ReaderAt
 	file   queend.FileID
@@ -131,7 +132,7 @@ func (r *Reader) heads(f func(*head) error) error {
 		if err := f(&h); err != nil {
 			return err
 		}
-		pos += size + crcSize + filterSize(h.entry.count())
+		pos += size + h.tail()
 	}
 	if pos != r.end {
 		return r.damaged(damagedDescriptor(pos, "footer has more than the runs"))
@@ -139,7 +140,7 @@ func (r *Reader) heads(f func(*head) error) error {
 	return nil
 }
 
-// nextHead reads a descriptor of size bytes and its filter from in.
+// nextHead reads a descriptor of size bytes and its filters from in.
 func (r *Reader) nextHead(in io.Reader, pos, size uint64, s *scratch) (head, error) {
 	s.head = resize(s.head, size)
 	if _, err := io.ReadFull(in, s.head); err != nil {
@@ -149,22 +150,26 @@ func (r *Reader) nextHead(in io.Reader, pos, size uint64, s *scratch) (head, err
 	if why != "" {
 		return head{}, r.damaged(damagedDescriptor(pos, why))
 	}
-	n := filterSize(h.entry.count()) + crcSize
-	if n > r.end-pos-size {
+	if h.tail() > r.end-pos-size {
 		return head{}, r.damaged(damagedDescriptor(pos, "filter is out of range"))
 	}
-	s.filter = resize(s.filter, n)
+	s.filter = resize(s.filter, h.tail())
 	if _, err := io.ReadFull(in, s.filter); err != nil {
 		return head{}, r.unread(len(s.filter), pos+size, err)
 	}
-	if binary.LittleEndian.Uint32(s.filter) != checksum(s.filter[crcSize:]) {
+	run := s.filter[:h.tail()-h.narrow]
+	if binary.LittleEndian.Uint32(run) != checksum(run[crcSize:]) {
 		return head{}, r.damaged(damagedDescriptor(pos, "checksum of the filter does not match"))
+	}
+	if rest := s.filter[len(run):]; len(rest) > 0 && binary.LittleEndian.Uint32(rest) != checksum(rest[crcSize:]) {
+		return head{}, r.damaged(damagedDescriptor(pos, "checksum of the stripes' filters does not match"))
 	}
 	return h, nil
 }
 
 // head reads the descriptor that e names, and extra bytes that follow it. Its
-// bytes are in s.head.
+// bytes are in s.head. Of e it believes nothing: Queue, Partition, First and Last
+// must be the descriptor's, and for the rest the descriptor's are used.
 func (r *Reader) head(e Entry, extra uint64, s *scratch) (head, error) {
 	size := uint64(e.Size)
 	if e.Pos < r.footer || e.Pos > r.end || size+extra > r.end-e.Pos || size < crcSize {
@@ -175,7 +180,7 @@ func (r *Reader) head(e Entry, extra uint64, s *scratch) (head, error) {
 		return head{}, err
 	}
 	h, why := parseHead(s.head[:size], e.Pos, r.footer)
-	if why == "" && h.entry != e {
+	if why == "" && !h.entry.same(e) {
 		why = fmt.Sprintf("is of partition %d, offsets %d to %d, not of the run asked for",
 			h.entry.Partition, h.entry.First, h.entry.Last)
 	}
@@ -201,7 +206,7 @@ func (r *Reader) Filter(e Entry) (*Filter, error) {
 		return nil, r.damaged(damagedDescriptor(e.Pos, "checksum of the filter does not match"))
 	}
 	return &Filter{
-		FirstTime: h.firstTime, LastTime: e.LastTime, First: e.First, Last: e.Last,
+		FirstTime: h.firstTime, LastTime: h.entry.LastTime, First: e.First, Last: e.Last,
 		low: slices.Clone(h.low), high: slices.Concat(h.low[:h.shared], h.high),
 		field: slices.Clone(field[crcSize:]),
 	}, nil

@@ -24,7 +24,7 @@ func onePerRun(n, payload int) []testRun {
 }
 
 func TestARunOfOneMessageIsSmall(t *testing.T) {
-	const n, payload = 100_000, 64
+	const n, payload = 40_000, 64
 	file, _ := encode(t, Config{}, onePerRun(n, payload)...)
 	each := float64(len(file)) / n
 	t.Logf("%.1f bytes per run with %d of payload", each, payload)
@@ -71,7 +71,7 @@ func TestMintedTransactionIDsCostNothing(t *testing.T) {
 }
 
 func TestOrdersShrink(t *testing.T) {
-	messages := orders(1, 0, 50_000)
+	messages := orders(1, 0, 20_000)
 	raw := 0
 	for _, m := range messages {
 		raw += len(m.Payload)

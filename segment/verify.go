@@ -1,8 +1,6 @@
 package segment
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Verify reads the whole file and checks that every byte of it is what was
 // written: checksums, that blocks decode, that runs and descriptors leave no
@@ -31,27 +29,42 @@ func (r *Reader) verifyRun(h *head, s *scratch) error {
 	if err != nil {
 		return err
 	}
-	var txn []byte
-	var early, late = h.firstTime, h.entry.LastTime
+	fields, err := r.stripeFilters(h, s)
+	if err != nil {
+		return err
+	}
 	for st := range h.overlapping(e.First, e.Last) {
 		c, err := r.columns(h, st, s)
 		if err != nil {
 			return err
 		}
-		for i := range st.n {
-			txn = c.appendTxn(txn[:0], i)
-			if !f.MayHold(txn, Hash(txn)) {
-				return r.damaged(damagedDescriptor(e.Pos, "filter does not know an id of the run"))
-			}
-			if c.times[i] < early || c.times[i] > late {
-				return r.damaged(damagedDescriptor(e.Pos, "a time of the run is outside its bounds"))
-			}
+		field := fields[:min(len(fields), int(filterSize(uint64(st.n))))]
+		fields = fields[len(field):]
+		if why := verifyIDs(c, f, field); why != "" {
+			return r.damaged(damagedDescriptor(e.Pos, why))
 		}
 		if err := r.verifyPayload(h, st, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// verifyIDs checks the messages of a stripe against the filter of the run and of
+// the stripe, which is empty if there is none. It returns "" or what is wrong.
+func verifyIDs(c *columns, f *Filter, field []byte) string {
+	var txn []byte
+	for i := range c.n {
+		txn = c.appendTxn(txn[:0], i)
+		hash := Hash(txn)
+		if !f.MayHold(txn, hash) || len(field) > 0 && !mayHold(field, hash) {
+			return "filter does not know an id of the run"
+		}
+		if c.times[i] < f.FirstTime || c.times[i] > f.LastTime {
+			return "a time of the run is outside its bounds"
+		}
+	}
+	return ""
 }
 
 // verifyPayload decodes the payload blocks of a stripe, whose columns are in s.

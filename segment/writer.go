@@ -22,7 +22,7 @@ const writeSize = 256 << 10
 // Writer writes one segment file. After the first error every call returns it
 // and the file is worth nothing. It holds one stripe (about 4 MiB and twice the
 // largest payload), 8 bytes per message of the open run, and the footer:
-// about 60 bytes per run, 8 bytes per stripe and 1.25 bytes per message.
+// about 60 bytes per run, 8 bytes per stripe and 2.5 bytes per message.
 // It is not safe for concurrent use.
 type Writer struct {
 	w    io.Writer
@@ -36,7 +36,6 @@ type Writer struct {
 	open    bool // between Begin and End
 	entries []Entry
 	footer  []byte // all descriptors so far
-	block   []byte // scratch of Copy
 }
 
 // run is what is known of the run being written.
@@ -179,6 +178,7 @@ func (w *Writer) End() error {
 	w.footer = appendHead(w.footer, &r.head)
 	size := len(w.footer) - at
 	w.footer = appendSealedFilter(w.footer, r.hashes)
+	w.footer = appendStripeFilters(w.footer, &r.head, r.hashes)
 	e := r.entry
 	e.Pos, e.Size = uint64(at), uint32(size) // Finish adds where the footer starts
 	e.Bytes = w.pos - r.start + uint64(len(w.footer)-at)
