@@ -1,6 +1,9 @@
 package broker
 
-import "queend"
+import (
+	"queend"
+	"queend/segment"
+)
 
 // maxSeals bounds the empty lanes one look seals, so that a pop after a large
 // retention cycle does not hold the lock for long.
@@ -90,6 +93,9 @@ func (p *popper) read() error {
 	if err := p.f.load(); err != nil {
 		return err
 	}
+	if err := p.heads.load(); err != nil {
+		return err
+	}
 	if err := p.messages.load(); err != nil {
 		return err
 	}
@@ -101,7 +107,7 @@ func (p *popper) read() error {
 		if err != nil {
 			return err
 		}
-		c.got = msgs
+		c.got = append([]segment.Message{}, msgs...)
 	}
 	return nil
 }
