@@ -54,6 +54,11 @@ type Config struct {
 	AdmitBytes         int64     // QUEEN_ADMIT_MAX_MB, 0: 128 MiB; negative: no budget
 	AdmitHoldMS        int64     // 0: 15000
 	SpoolDir           string
+	// Manual opens without goroutines: Tick and Maintain do their work.
+	Manual bool
+	// StatDisk measures the file system of a directory, in bytes; nil: the
+	// system's answer.
+	StatDisk func(dir string) (used, total uint64, err error)
 	// OnFail is called once when the log failed: the process must end.
 	OnFail func(error)
 }
@@ -96,6 +101,9 @@ func (c *Config) fill() {
 	}
 	if c.IV == nil {
 		c.IV = crand.Reader
+	}
+	if c.StatDisk == nil {
+		c.StatDisk = statDisk
 	}
 	if c.OnFail == nil {
 		c.OnFail = func(error) {}

@@ -42,6 +42,7 @@ const (
 	kindFileGone
 	kindFlags
 	kindCounted
+	kindIDsGone
 )
 
 // newEvent returns an empty event of the kind, nil for an unknown kind.
@@ -81,6 +82,8 @@ func newEvent(kind byte) event {
 		return &flagsSet{}
 	case kindCounted:
 		return &counted{}
+	case kindIDsGone:
+		return &idsGone{}
 	}
 	return nil
 }
@@ -598,6 +601,24 @@ type fileGone struct{ id queend.FileID }
 
 func (v *fileGone) encode(e *encoder) { e.byte(kindFileGone); e.uint(uint64(v.id)) }
 func (v *fileGone) decode(d *decoder) { v.id = queend.FileID(d.uint()) }
+
+// idsGone lets a partition forget the runs whose every offset is below the
+// given one: their messages are removed and their ids too old to matter.
+type idsGone struct {
+	partition queend.PartitionID
+	below     queend.Offset
+}
+
+func (v *idsGone) encode(e *encoder) {
+	e.byte(kindIDsGone)
+	e.uint(uint64(v.partition))
+	e.offset(v.below)
+}
+
+func (v *idsGone) decode(d *decoder) {
+	v.partition = queend.PartitionID(d.uint())
+	v.below = d.offset()
+}
 
 // flagsSet sets the maintenance switches.
 type flagsSet struct{ maintenance, popMaintenance bool }

@@ -66,15 +66,12 @@ func (r Runs) Insert(run Run) Runs {
 	return append(r, run)
 }
 
-// Replace puts run in the place of every run that lies inside its offsets or
-// in one of the files named gone, and keeps the order.
+// Replace puts run in the place of the runs that are in one of the files
+// named gone and begin at or below its last offset, and keeps the order.
 func (r Runs) Replace(gone []queend.FileID, run Run) Runs {
-	kept := r.Without(gone)
+	kept := slices.DeleteFunc(slices.Clone(r), func(x Run) bool {
+		return x.First <= run.Last && slices.Contains(gone, x.File)
+	})
 	i := sort.Search(len(kept), func(i int) bool { return kept[i].First >= run.First })
 	return slices.Insert(kept, i, run)
-}
-
-// Without returns the runs that are in none of the files.
-func (r Runs) Without(gone []queend.FileID) Runs {
-	return slices.DeleteFunc(r, func(x Run) bool { return slices.Contains(gone, x.File) })
 }
