@@ -39,9 +39,6 @@ var errTail = errors.New("tail")
 
 // run reads everything, replays, and cuts the tail.
 func (b *boot) run() error {
-	if err := b.removeLeftovers(); err != nil {
-		return err
-	}
 	chain, err := readChain(b.c.Dir)
 	if err != nil {
 		return err
@@ -69,6 +66,13 @@ func (b *boot) run() error {
 	b.rec.First = next
 	if len(chain.gens) > 0 {
 		b.rec.First = chain.gens[0].first
+	}
+	// Only from here on the disk is changed.
+	if err := b.files.mkdirAll(b.c.Dir); err != nil {
+		return err
+	}
+	if err := b.removeLeftovers(); err != nil {
+		return err
 	}
 	return b.cut()
 }

@@ -52,8 +52,16 @@ func (f files) syncOpenDir(d *os.File) error {
 }
 
 // mkdirAll creates dir and what is missing above it, each name synced in its
-// parent.
+// parent before the next is made. The name of dir is synced also when it was
+// there: the process that made it may have died before it could.
 func (f files) mkdirAll(dir string) error {
+	if err := f.mkdirMissing(dir); err != nil {
+		return err
+	}
+	return f.syncDir(filepath.Dir(dir))
+}
+
+func (f files) mkdirMissing(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil {
 		if !info.IsDir() {
@@ -65,8 +73,10 @@ func (f files) mkdirAll(dir string) error {
 		return err
 	}
 	parent := filepath.Dir(dir)
-	if err := f.mkdirAll(parent); err != nil {
-		return err
+	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) {
+		if err := f.mkdirAll(parent); err != nil {
+			return err
+		}
 	}
 	if err := f.step("mkdir", dir); err != nil {
 		return err
@@ -74,7 +84,7 @@ func (f files) mkdirAll(dir string) error {
 	if err := os.Mkdir(dir, dirPerm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return f.syncDir(parent)
+	return nil
 }
 
 // rename does not sync the directory.

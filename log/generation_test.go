@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"queend"
 )
@@ -99,6 +101,43 @@ func TestDropThroughDeletesOnlyWholeGenerations(t *testing.T) {
 	}
 }
 
+func TestDroppedGenerationLosesItsNameFirst(t *testing.T) {
+	d := newDisk(t)
+	l, _ := d.open(t)
+	add(t, l, 4)
+	rolled(t, l, 2)
+	var steps []string
+	l.files.hook = func(step, path string) error {
+		steps = append(steps, step+" "+filepath.Base(path))
+		return nil
+	}
+	must(t, l.DropThrough(4))
+	name := numberName(1) + droppedSuffix
+	if want := []string{"rename " + name, "syncdir wal", "remove " + name}; !slices.Equal(steps, want) {
+		t.Fatalf("steps %q, want %q", steps, want)
+	}
+}
+
+func TestCloseSyncsInEveryModeBeforeTheMark(t *testing.T) {
+	for _, mode := range []SyncMode{SyncAlways, SyncInterval, SyncNever} {
+		d := newDisk(t)
+		d.c.Sync, d.c.SyncInterval = mode, time.Hour
+		l, _ := d.open(t)
+		add(t, l, 1)
+		var steps []string
+		hook := func(step, path string) error {
+			steps = append(steps, step+" "+filepath.Base(path))
+			return nil
+		}
+		l.files.hook, l.writer.files.hook = hook, hook
+		must(t, l.Close())
+		want := []string{"sync " + numberName(1), "create clean.tmp", "rename clean", "syncdir wal"}
+		if !slices.Equal(steps, want) {
+			t.Errorf("mode %d: steps %q, want %q", mode, steps, want)
+		}
+	}
+}
+
 func TestLogWithoutRecordsGoesOnWithItsNumbers(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)
@@ -153,11 +192,11 @@ func TestClosedLogIsNotCopied(t *testing.T) {
 		t.Fatalf("recovered %+v", rec)
 	}
 	crashed := d.crash(t)
-	add(t, l, 1)
+	add(t, l, 3)
 	if _, rec := crashed.open(t); rec.Copied != 0 || rec.Clean {
 		t.Fatalf("a boot without a record: %+v", rec)
 	}
-	if _, rec := d.crash(t).open(t); rec.Copied != 1 || rec.Last != 13 {
+	if _, rec := d.crash(t).open(t); rec.Copied != 1 || rec.Last != 15 {
 		t.Fatalf("only the last record is not proven: %+v", rec)
 	}
 }

@@ -164,9 +164,6 @@ func Open(c Config, after queend.LSN, replay func(lsn queend.LSN, rec []byte) er
 
 func open(c Config, after queend.LSN, replay func(queend.LSN, []byte) error) (*Log, Recovery, error) {
 	f := files{hook: c.hook}
-	if err := f.mkdirAll(c.Dir); err != nil {
-		return nil, Recovery{}, err
-	}
 	b := &boot{c: c, files: f, after: after, replay: replay}
 	if err := b.run(); err != nil {
 		return nil, b.rec, err

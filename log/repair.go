@@ -14,33 +14,39 @@ func (b *boot) path(name string) string { return filepath.Join(b.c.Dir, name) }
 // generations that hold no valid group. The bytes are kept in the quarantine
 // directory, synced, before they go from the log.
 func (b *boot) cut() error {
-	if b.cutFrom != nil {
-		w := b.cutFrom
-		for i := len(w.gen.segments) - 1; i >= w.seg; i-- { // from the end: a crash leaves the same tail, only shorter
-			offset := int64(0)
-			if i == w.seg {
-				offset = int64(w.pos)
-			}
-			if err := b.cutSegment(w.gen, w.gen.segments[i], offset); err != nil {
-				return err
-			}
-		}
-		if err := b.files.syncDir(w.gen.path); err != nil {
-			return err
-		}
-	}
 	for _, g := range b.chain.hollow {
-		for i := len(g.segments) - 1; i >= 0; i-- {
-			if err := b.cutSegment(g, g.segments[i], 0); err != nil {
-				return err
-			}
+		if err := b.cutSegments(g, 0, 0); err != nil {
+			return err
 		}
 		if err := b.files.removeAll(g.path); err != nil {
 			return err
 		}
 	}
 	if len(b.chain.hollow) > 0 {
-		return b.files.syncDir(b.c.Dir)
+		if err := b.files.syncDir(b.c.Dir); err != nil {
+			return err
+		}
+	}
+	if w := b.cutFrom; w != nil {
+		if err := b.cutSegments(w.gen, w.seg, int64(w.pos)); err != nil {
+			return err
+		}
+		return b.files.syncDir(w.gen.path)
+	}
+	return nil
+}
+
+// cutSegments cuts segment from of g at offset, and all of the later ones. It
+// begins with the last: a crash in between leaves the same tail, only shorter.
+func (b *boot) cutSegments(g *generation, from int, offset int64) error {
+	for i := len(g.segments) - 1; i >= from; i-- {
+		at := int64(0)
+		if i == from {
+			at = offset
+		}
+		if err := b.cutSegment(g, g.segments[i], at); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ func TestTornTailAtEveryByteIsCut(t *testing.T) {
 				must(t, os.MkdirAll(crashed.c.Dir+"/"+numberName(1), dirPerm))
 				must(t, os.WriteFile(path, torn, filePerm))
 				checkCut(t, crashed, torn[last.Offset:])
+				if info, err := os.Stat(path); err != nil || info.Size() != last.Offset {
+					t.Errorf("the tail is still in the log: %v, %v", info.Size(), err)
+				}
 				if t.Failed() {
 					t.Fatalf("torn at byte %d", at)
 				}
