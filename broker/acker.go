@@ -26,6 +26,7 @@ type ackLane struct {
 	before  *row // as the state has it, or as the registration implies it
 	filings []letterFiling
 	done    int64 // accepted items
+	traffic Traffic
 }
 
 // ackEntry is an item on its way: own says that it names the live lease.
@@ -64,6 +65,7 @@ func (a *acker) finish() {
 			a.b.fileLetter(a.t, l.g, l.p, &l.filings[i])
 		}
 		l.g.d.speed.add(a.t.stamp, l.done)
+		l.p.q.d.traffic.note(a.t.stamp, &l.traffic)
 	}
 }
 
@@ -155,6 +157,7 @@ func (a *acker) settle(l *ackLane, own bool, entries []ackEntry) []AckResult {
 	}
 	l.row = out.row
 	l.filings = append(l.filings, filings...)
+	l.traffic.acked(s.items, out.results)
 	for i := range out.results {
 		if out.results[i].Success {
 			l.done++

@@ -203,7 +203,7 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 		s.tailBytes += int64(len(raw))
 	}
 	p.lastTime = stamp
-	b.pushArrived(p)
+	b.pushArrived(p, len(v.raws))
 }
 
 // seedRows gives a row to every group whose implied cursor is the end of the

@@ -187,6 +187,9 @@ func (p *popper) add(t *bundle, c *candidate, lease queend.ID) {
 	r := p.claimedRow(t.stamp, c, lease)
 	t.add(&rowSet{partition: c.p.id, row: r})
 	t.count.PopMessages += uint64(len(c.msgs))
+	var traffic Traffic
+	traffic.delivered(t.stamp, c.msgs, p.r.AutoAck)
+	c.p.q.d.traffic.note(t.stamp, &traffic)
 	attempt := 1
 	if !p.r.AutoAck {
 		attempt = int(r.lane.attempts)

@@ -26,6 +26,7 @@ type delivery struct {
 	arrivals uint64
 	alarmAt  int64 // the wheel's driver sleeps no longer than until then
 	stopping bool
+	fetches  fetchLines
 }
 
 // laneRef is one row of a lease.
@@ -35,7 +36,7 @@ type laneRef struct {
 }
 
 // queueDelivery is what is derived per queue.
-type queueDelivery struct{ parked int }
+type queueDelivery struct{ traffic queueTraffic }
 
 // groupDelivery is what is derived per group.
 type groupDelivery struct {
@@ -218,13 +219,16 @@ func (b *Broker) leaseDropped(p *partition, g *group, r *row) {
 // the index's own.
 func (b *Broker) leaseLanes(lease queend.ID) []laneRef { return b.delivery.leases[lease] }
 
-func (b *Broker) pushArrived(p *partition) {
+// pushArrived lets n new messages be found, counted and waited for.
+func (b *Broker) pushArrived(p *partition, n int) {
 	if !b.live {
 		return
 	}
+	b.notePush(p, n)
 	b.tailGrew(p)
 	b.watchRetention(p)
 	b.considerAll(p)
+	b.delivery.fetches.arrived(p)
 }
 
 func (b *Broker) rowChanged(p *partition, g *group) {

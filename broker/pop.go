@@ -198,6 +198,7 @@ func (p *popper) attempt() step {
 		p.slept = true
 		return p.park()
 	}
+	p.noteEmpty()
 	p.result.Empty = EmptyNothing
 	if p.r.Wait {
 		p.result.Empty = EmptyTimeout

@@ -123,6 +123,7 @@ func (x *transaction) plan() (done bool, err error) {
 	x.t.count.AckMessages += uint64(len(x.ops) - x.pushes)
 	x.out.Success = true
 	x.lsn = x.b.commit(x.t)
+	x.noteTraffic(p)
 	return true, nil
 }
 
