@@ -203,11 +203,12 @@ func (b *Broker) saveImages(w *chainWriter) error {
 	}
 	var rest []byte
 	b.locked(func() {
-		walk := &walk{b: b, pause: func() {
+		walk := &walk{b: b, every: b.storage.walkStep, pause: func() {
 			images := b.tracker.take()
 			b.mu.Unlock()
 			defer b.mu.Lock()
 			write(images)
+			b.storage.step("walking")
 		}}
 		if w.link.isBase() {
 			walk.everything()

@@ -25,6 +25,8 @@ type finder struct {
 	needs   map[idKey]need
 	times   map[timeKey]queend.Offset
 	timing  map[timeKey]need
+	matches map[findKey][]segment.Match
+	finding map[findKey]need
 	filters map[*partition]*runFilters
 	pinned  []queend.FileID
 }
@@ -46,6 +48,12 @@ type runFilters struct {
 type timeKey struct {
 	run idKey
 	at  int64
+}
+
+// findKey asks where a run has a transaction id.
+type findKey struct {
+	run idKey
+	txn string
 }
 
 func (b *Broker) newFinder() *finder { return &finder{b: b} }
@@ -123,10 +131,18 @@ func (f *finder) inRuns(p *partition, txn []byte, since int64, lo, hi queend.Off
 	return m, ready
 }
 
-// inRun searches one run whose filter does not exclude the id.
+// inRun searches one run whose filter does not exclude the id: by the hashes
+// of all its ids when memory has them or room for them, else by looking for
+// this one id in the file. So a cache that is full is not turned over for ids
+// that are not there.
 func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
-	part, ok := f.part(p, r, partHashes, 0)
+	key := keyOf(r, partHashes, 0)
+	part, ok := f.peek(key)
+	if !ok && !f.b.storage.ids.hasRoom(r) {
+		return f.inFile(p, r, txn, since, lo, hi)
+	}
 	if !ok {
+		f.note(p, r, key)
 		return m, false
 	}
 	ready = true
@@ -148,6 +164,27 @@ func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, sinc
 		return !m.found
 	})
 	return m, ready
+}
+
+// inFile is inRun without the hashes.
+func (f *finder) inFile(p *partition, r *index.Run, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
+	key := findKey{keyOf(r, 0, 0), string(txn)}
+	all, ok := f.matches[key]
+	if !ok {
+		if _, noted := f.finding[key]; !noted {
+			if f.finding == nil {
+				f.finding = map[findKey]need{}
+			}
+			f.finding[key] = f.need(p, r, key.run)
+		}
+		return m, false
+	}
+	for _, x := range all {
+		if x.Offset >= lo && x.Offset <= hi && x.Time >= since {
+			return match{true, x.Offset, x.ID}, true
+		}
+	}
+	return m, true
 }
 
 // filtersOf returns the filters of a partition as far as this finder met
@@ -201,19 +238,28 @@ func (f *finder) part(p *partition, r *index.Run, part idPart, chunk uint32) (an
 		return nil, false
 	}
 	key := keyOf(r, part, chunk)
+	v, ok := f.peek(key)
+	if !ok {
+		f.note(p, r, key)
+	}
+	return v, ok
+}
+
+// peek returns a part that is in memory.
+func (f *finder) peek(key idKey) (any, bool) {
 	if v, ok := f.held[key]; ok {
 		return v, true
 	}
-	if v, ok := f.b.storage.ids.parts.Get(key); ok {
-		return v, true
-	}
+	return f.b.storage.ids.parts.Get(key)
+}
+
+func (f *finder) note(p *partition, r *index.Run, key idKey) {
 	if _, ok := f.needs[key]; !ok {
 		if f.needs == nil {
 			f.needs = map[idKey]need{}
 		}
 		f.needs[key] = f.need(p, r, key)
 	}
-	return nil, false
 }
 
 // need describes a part and pins its file.
@@ -228,6 +274,7 @@ func (f *finder) need(p *partition, r *index.Run, key idKey) need {
 func (f *finder) load() error {
 	if f.held == nil {
 		f.held, f.times = map[idKey]any{}, map[timeKey]queend.Offset{}
+		f.matches = map[findKey][]segment.Match{}
 	}
 	for key, n := range f.needs {
 		if err := f.read(n, func(r *segment.Reader) error {
@@ -250,7 +297,17 @@ func (f *finder) load() error {
 			return err
 		}
 	}
-	f.needs, f.timing = nil, nil
+	for key, n := range f.finding {
+		if err := f.read(n, func(r *segment.Reader) error {
+			txn := []byte(key.txn)
+			all, err := r.Find(entryOf(n.queue, n.owner, &n.run), txn, segment.Hash(txn))
+			f.matches[key] = all
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	f.needs, f.timing, f.finding = nil, nil, nil
 	return nil
 }
 
@@ -359,4 +416,4 @@ func (f *finder) idAt(p *partition, off queend.Offset) (id queend.ID, txn []byte
 }
 
 // waiting reports whether questions were noted since the last load.
-func (f *finder) waiting() bool { return len(f.needs)+len(f.timing) > 0 }
+func (f *finder) waiting() bool { return len(f.needs)+len(f.timing)+len(f.finding) > 0 }

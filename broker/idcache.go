@@ -41,11 +41,20 @@ type idKey struct {
 // does not have is read again.
 type idCache struct {
 	parts *dedup.Cache[idKey, any]
+	max   int
 }
 
 func newIDCache(bytes int64) *idCache {
-	return &idCache{parts: dedup.NewCache[idKey, any](int(bytes))}
+	return &idCache{parts: dedup.NewCache[idKey, any](int(bytes)), max: int(bytes)}
 }
+
+// hasRoom reports whether the hashes of a run fit beside what is cached. A
+// quarter is left to filters and chunks.
+func (c *idCache) hasRoom(r *index.Run) bool {
+	return c.parts.Bytes()+hashesSize(int(r.Last-r.First)+1) <= c.max/4*3
+}
+
+func hashesSize(n int) int { return 64 + 12*n }
 
 // idHashes are the hashes of a run's ids, sorted, with their offsets.
 type idHashes struct {
@@ -87,7 +96,7 @@ func (n *need) read(r *segment.Reader) (part any, size int, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		return h, 64 + 12*len(h.hashes), nil
+		return h, hashesSize(len(h.hashes)), nil
 	}
 	from := n.run.First + queend.Offset(n.key.chunk)*idChunk
 	ids, err := r.IDsRange(e, from, min(from+idChunk-1, n.run.Last))

@@ -19,6 +19,8 @@ type storage struct {
 	wake    chan struct{} // the tail is large enough to be flushed
 	onStep  func(name string)
 
+	walkStep int // records that a checkpoint saves in one hold of the lock
+
 	// One of each at a time.
 	checkpointing, flushing, merging, retaining sync.Mutex
 
@@ -40,6 +42,7 @@ func (s *storage) init(b *Broker, dir *dataDir) {
 	s.dir, s.files = dir, newSegmentFiles(dir)
 	s.ids = newIDCache(b.cfg.DedupCacheBytes)
 	s.stopped, s.wake = make(chan struct{}), make(chan struct{}, 1)
+	s.walkStep = walkStep
 	s.retention.init()
 	s.admit.budget, s.admit.over = b.cfg.AdmitBytes, b.tailOver
 }

@@ -169,15 +169,16 @@ func (b *Broker) touchFile(f *file) {
 type walk struct {
 	b     *Broker
 	pause func()
+	every int // records that one hold of the lock looks at
 	steps int
 }
 
-// walkStep is how many records one hold of the lock looks at.
+// walkStep is the usual walk.every.
 const walkStep = 512
 
 func (w *walk) step() {
 	w.steps++
-	if w.steps%walkStep == 0 || len(w.b.tracker.images.buf) > 256<<10 {
+	if w.steps%w.every == 0 || len(w.b.tracker.images.buf) > 256<<10 {
 		w.pause()
 	}
 }

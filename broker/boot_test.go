@@ -1,0 +1,96 @@
+package broker
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestStateSurvivesAKillAtAnyStepOfTheStorage(t *testing.T) {
+	for seed := range uint64(4) {
+		c := newClock()
+		b := openTest(t, testConfig(t.TempDir(), c))
+		w := &world{b: b, r: rand.New(rand.NewPCG(seed, 7))}
+		steps, inside := 0, false
+		b.storage.onStep = func(name string) {
+			if inside {
+				return
+			}
+			inside = true
+			defer func() { inside = false }()
+			steps++
+			// What comes while the storage is at work has to survive too.
+			w.acts(w.r.IntN(8))
+			if w.r.IntN(4) > 0 {
+				return
+			}
+			want := dump(t, b)
+			again := reopened(t, b, c)
+			sameDump(t, name, want, dump(t, again))
+			kill(t, again)
+		}
+		for range 30 {
+			c.advance(w.r.Int64N(10 * Second))
+			w.acts(w.r.IntN(60))
+			w.storageWork(t)
+		}
+		if steps < 100 {
+			t.Fatalf("only %d steps", steps)
+		}
+		kill(t, b)
+	}
+}
+
+// storageWork does one random piece of background work.
+func (w *world) storageWork(t *testing.T) {
+	t.Helper()
+	b := w.b
+	var err error
+	switch w.r.IntN(6) {
+	case 0:
+		_, err = b.flush()
+	case 1, 2:
+		b.storage.checkpointing.Lock()
+		err = b.checkpoint(w.r.IntN(4) == 0, w.r.IntN(2) == 0)
+		b.storage.checkpointing.Unlock()
+	case 3:
+		err = b.mergeIfDue(func(int) {})
+	case 4:
+		b.retain()
+		b.sweepFiles()
+	case 5:
+		err = b.Maintain()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStateSurvivesARestart(t *testing.T) {
+	for seed := range uint64(6) {
+		c := newClock()
+		dir := t.TempDir()
+		r := rand.New(rand.NewPCG(seed, 11))
+		want := ""
+		for round := range 8 {
+			b := openTest(t, testConfig(dir, c))
+			if round > 0 {
+				sameDump(t, "after a restart", want, dump(t, b))
+			}
+			w := &world{b: b, r: r, n: 1000 * round}
+			for range r.IntN(6) {
+				w.acts(r.IntN(80))
+				w.storageWork(t)
+			}
+			w.acts(r.IntN(20))
+			if r.IntN(2) == 0 {
+				if err := b.Close(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				kill(t, b)
+			}
+			want = dump(t, b)
+		}
+	}
+}
