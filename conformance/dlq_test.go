@@ -178,7 +178,7 @@ func TestS6_ReplayByID(t *testing.T) {
 	n.hasKeys("success queue partition replayedAs dlqRowRemoved result")
 	n.is("success", true, "queue", q, "partition", "p", "dlqRowRemoved", true, "result", "moved")
 	as := n.at("replayedAs").is("index", 0, "transaction_id", "dlq:"+id, "queueName", q, "status", "queued", "offset", 1)
-	e.pop(q).want("dlq:"+id).msgs[0].is("id", as.matches(uuid7, "message_id"))
+	e.pop(q).want("dlq:" + id).msgs[0].is("id", as.matches(uuid7, "message_id"))
 	if len(e.dlq(q)) != 0 {
 		t.Error("the row is still there")
 	}

@@ -191,7 +191,7 @@ func TestS11_PartitionsChanged(t *testing.T) {
 	seen := map[string]bool{}
 	after := ""
 	for range 5 {
-		page := ask(`,"limit":2` + after).at("entries", 0)
+		page := ask(`,"limit":2`+after).at("entries", 0)
 		for _, p := range page.list("partitions") {
 			seen[p.str("name")] = true
 		}

@@ -21,7 +21,7 @@ func TestS6_MessageListShape(t *testing.T) {
 	q := e.name("n") + ".mail"
 	pushed := e.push(q, "p", "a", "b")
 	pid := e.pop(q, all(e.name("g"))).pid()
-	n := e.get("/api/v1/messages?queue=" + q).obj(http.StatusOK).hasKeys("messages mode total").is("total", 2)
+	n := e.get("/api/v1/messages?queue="+q).obj(http.StatusOK).hasKeys("messages mode total").is("total", 2)
 	n.at("mode").hasKeys("hasQueueMode busGroupsCount type").is("hasQueueMode", false, "busGroupsCount", 1, "type", "bus")
 	m := n.at("messages", 0)
 	m.hasKeys("id transactionId txnHash partitionId queuePath queue partition namespace task status queueStatus busStatus traceId producerSub payloadAvailable segment createdAt leaseExpiresAt data payload")

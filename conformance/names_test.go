@@ -33,7 +33,7 @@ func TestS1_NamesThatAreAllDots(t *testing.T) {
 		// The client must not resolve them, so they travel encoded.
 		path := strings.ReplaceAll(name, ".", "%2E")
 		e.pushItems(item(name, name, "", "1"))
-		e.get("/api/v1/pop/queue/" + path + "?autoAck=true").asBatch().is("queue", name, "partition", name)
+		e.get("/api/v1/pop/queue/"+path+"?autoAck=true").asBatch().is("queue", name, "partition", name)
 		e.get("/api/v1/pop/queue/" + path + "/partition/" + path).empty()
 	}
 }
@@ -112,7 +112,7 @@ func TestS20_EmptyPartitionInThePathIsTheDefault(t *testing.T) {
 	e := shared(t)
 	q := e.queue()
 	e.push(q, "Default", "a")
-	e.get("/api/v1/pop/queue/" + q + "/partition/").asBatch().want("a").is("partition", "Default")
+	e.get("/api/v1/pop/queue/"+q+"/partition/").asBatch().want("a").is("partition", "Default")
 }
 
 func TestS20_NoSlashCleaning(t *testing.T) {

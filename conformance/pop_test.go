@@ -173,7 +173,7 @@ func TestS1_WrongTypeInAPopParameterIs400(t *testing.T) {
 		"batch=abc", "batch=1.5", "batch=true", "partitions=x", "timeout=soon", "leaseSeconds=1m", "wait=maybe", "wait=1", "wait=yes",
 		"autoAck=2", "commitOnDelivery=on", "conflation=maybe", "autopilot=x",
 	} {
-		for _, path := range []string{popPath(q, param), pinPath(q, "p", param), discPath("namespace=" + arg(q)) + "&" + param} {
+		for _, path := range []string{popPath(q, param), pinPath(q, "p", param), discPath("namespace="+arg(q)) + "&" + param} {
 			n := e.get(path).obj(http.StatusBadRequest).is("success", false)
 			if n.str("error") == "" || len(n.list("messages")) != 0 {
 				t.Errorf("%s: %s", path, n.text())

@@ -58,7 +58,7 @@ func refusedWhole(e *env, bad string) {
 	if e.post("/api/v1/push", body).obj(http.StatusBadRequest).str("error") == "" {
 		e.Errorf("%s: empty error", bad)
 	}
-	e.get("/api/v1/resources/queues/" + seg(q)).refuses(http.StatusNotFound, "Queue not found")
+	e.get("/api/v1/resources/queues/"+seg(q)).refuses(http.StatusNotFound, "Queue not found")
 }
 
 func TestS20_PushWithoutQueueRefusesTheWholeRequest(t *testing.T) {

@@ -25,7 +25,7 @@ func TestR90_AgeLimitDeletesUnconsumed(t *testing.T) {
 	e.atLeast(begun, 1900*time.Millisecond, "deletion")
 	e.popNone(q, all(g))
 	e.depth(q, g).is("pending", 0)
-	e.get("/api/v1/messages?queue=" + arg(q)).obj(http.StatusOK).is("total", 0)
+	e.get("/api/v1/messages?queue="+arg(q)).obj(http.StatusOK).is("total", 0)
 	e.push(q, "p", "c")[0].is("offset", 2)
 	e.pop(q, all(g)).want("c").msgs[0].is("offset", 2)
 }
@@ -70,7 +70,9 @@ func TestR9_EmptyPartitionIsSealed(t *testing.T) {
 	e.push(q, "p", "a", "b")
 	b := e.pop(q, all(g), "batch=1", "leaseSeconds=1")
 	e.eventually("the messages are gone", func() bool { return e.retained(q) == 0 })
-	e.eventually("the lease ends", func() bool { return e.get("/api/v1/consumer-groups/" + g).obj(200).at(q, "partitions", 0, "leaseActive").text() == "false" })
+	e.eventually("the lease ends", func() bool {
+		return e.get("/api/v1/consumer-groups/"+g).obj(200).at(q, "partitions", 0, "leaseActive").text() == "false"
+	})
 	e.popNone(q, group(g))
 	e.ackAs(g, b, "", "a=completed")[0].is("success", true, "noop", true)
 	e.depth(q, g).is("pending", 0)

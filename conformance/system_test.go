@@ -119,7 +119,9 @@ func TestR120_TheFlagAndTheSpoolSurviveARestart(t *testing.T) {
 	e.pushItems(item(q, "p", "c", "3"))[0].is("status", "buffered")
 	e.maintenance("maintenance/pop", false)
 	e.maintenance("maintenance", false)
-	e.eventually("the spool drains", func() bool { return e.get("/api/v1/system/maintenance").obj(http.StatusOK).num("bufferedMessages") == 0 })
+	e.eventually("the spool drains", func() bool {
+		return e.get("/api/v1/system/maintenance").obj(http.StatusOK).num("bufferedMessages") == 0
+	})
 	e.popSoon(q).want("a", "b", "c")
 }
 

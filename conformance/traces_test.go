@@ -50,14 +50,14 @@ func TestS8_TraceNames(t *testing.T) {
 	e.trace("7", txn, `,"data":1,"traceNames":`+quote(name))
 	e.trace("7", txn+"b", `,"data":2,"traceNames":[`+quote(name)+`]`)
 	e.trace("7", txn+"c", `,"data":3,"traceNames":5`)
-	n := e.get("/api/v1/traces/by-name/" + name).obj(http.StatusOK).hasKeys("traces total pagination").is("total", 2)
+	n := e.get("/api/v1/traces/by-name/"+name).obj(http.StatusOK).hasKeys("traces total pagination").is("total", 2)
 	list := n.list("traces")
 	if len(list) != 2 {
 		t.Fatalf("%d traces", len(list))
 	}
 	list[0].hasKeys("id event_type data consumer_group worker_id created_at trace_names transaction_id partition_id queue_name partition_name message_payload").
 		is("transaction_id", txn, "partition_id", "7", "message_payload", nil)
-	page := e.get("/api/v1/traces/by-name/" + name + "?limit=1&offset=1").obj(http.StatusOK).is("total", 2)
+	page := e.get("/api/v1/traces/by-name/"+name+"?limit=1&offset=1").obj(http.StatusOK).is("total", 2)
 	if len(page.list("traces")) != 1 {
 		t.Errorf("%d traces on the page", len(page.list("traces")))
 	}

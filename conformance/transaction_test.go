@@ -100,7 +100,7 @@ func TestS4_TransactionTakesAnInlineItem(t *testing.T) {
 func TestS4_TransactionPushWithoutPayload(t *testing.T) {
 	e := shared(t)
 	q := e.queue()
-	e.transact(txPush(`{"queue":` + quote(q) + `,"transactionId":"a"}`)).is("success", true)
+	e.transact(txPush(`{"queue":`+quote(q)+`,"transactionId":"a"}`)).is("success", true)
 	if got := e.pop(q).want("a").msgs[0].at("data").text(); got != "{}" {
 		t.Errorf("data %s", got)
 	}
