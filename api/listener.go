@@ -114,6 +114,7 @@ type conn struct {
 	open   *atomic.Int64
 	closed atomic.Bool
 	linger atomic.Bool
+	undo   func() // see unwritten; used by the connection's goroutine only
 }
 
 // NetConn returns the connection below, as tls.Conn does.

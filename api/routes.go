@@ -13,8 +13,51 @@ func routes() []route {
 		{"DELETE", "/api/v1/lease/:leaseId", levelReadWrite, (*request).releaseLease},
 		{"POST", "/api/v1/transaction", levelReadWrite, (*request).transaction},
 		{"POST", "/api/v1/configure", levelReadWrite, (*request).configure},
-		{"DELETE", "/api/v1/resources/queues/:queue", levelAdmin, (*request).deleteQueue},
 		{"GET", "/health", levelPublic, (*request).health},
 	}
+	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes} {
+		table = append(table, more...)
+	}
 	return table
+}
+
+var resourceRoutes = []route{
+	{"GET", "/api/v1/resources/overview", levelReadOnly, (*request).overview},
+	{"GET", "/api/v1/resources/queues", levelReadOnly, (*request).queues},
+	{"GET", "/api/v1/resources/namespaces", levelReadOnly, (*request).namespaces},
+	{"GET", "/api/v1/resources/tasks", levelReadOnly, (*request).tasks},
+	{"GET", "/api/v1/resources/partitions", levelReadOnly, (*request).busyPartitions},
+	{"GET", "/api/v1/resources/queues/:queue", levelReadOnly, (*request).queueDetail},
+	{"GET", "/api/v1/resources/queues/:queue/depth", levelReadOnly, (*request).queueDepth},
+	{"DELETE", "/api/v1/resources/queues/:queue", levelAdmin, (*request).deleteQueue},
+}
+
+var messageRoutes = []route{
+	{"GET", "/api/v1/messages", levelReadOnly, (*request).messages},
+	{"GET", "/api/v1/messages/:pid/:txn", levelReadOnly, (*request).message},
+	{"DELETE", "/api/v1/messages/:pid/:txn", levelReadWrite, (*request).deleteMessage},
+	{"POST", "/api/v1/messages/:pid/:txn/retry", levelReadWrite, (*request).retryMessage},
+	{"GET", "/api/v1/dlq", levelReadOnly, (*request).deadLetters},
+	{"DELETE", "/api/v1/dlq", levelReadWrite, (*request).purgeDeadLetters},
+	{"DELETE", "/api/v1/dlq/:id", levelReadWrite, (*request).deleteDeadLetter},
+	{"POST", "/api/v1/dlq/replay", levelReadWrite, (*request).replayLetters},
+	{"POST", "/api/v1/dlq/:id/replay", levelReadWrite, (*request).replayLetter},
+}
+
+var groupRoutes = []route{
+	{"GET", "/api/v1/consumer-groups", levelReadOnly, (*request).consumerGroups},
+	{"GET", "/api/v1/consumer-groups/lagging", levelReadOnly, (*request).lagging},
+	{"GET", "/api/v1/consumer-groups/:group", levelReadOnly, (*request).consumerGroup},
+	{"POST", "/api/v1/consumer-groups/:group/subscription", levelReadWrite, (*request).setSubscription},
+	{"POST", "/api/v1/consumer-groups/:group/queues/:queue/seek", levelReadWrite, (*request).seekQueue},
+	{"POST", "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", levelReadWrite, (*request).seekPartition},
+	{"DELETE", "/api/v1/consumer-groups/:group", levelAdmin, (*request).deleteGroup},
+	{"DELETE", "/api/v1/consumer-groups/:group/queues/:queue", levelAdmin, (*request).deleteGroupOnQueue},
+}
+
+// readRoutes are the reads by offset.
+var readRoutes = []route{
+	{"POST", "/api/v1/fetch", levelReadOnly, (*request).fetch},
+	{"POST", "/api/v1/fetch/offsets", levelReadOnly, (*request).fetchOffsets},
+	{"POST", "/api/v1/partitions/changed", levelReadOnly, (*request).partitionsChanged},
 }
