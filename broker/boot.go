@@ -387,7 +387,7 @@ func removeTemporary(dir string) error {
 // that says so. Calls after it fail. It returns the failure of the log, if
 // there was one.
 func (b *Broker) Close(ctx context.Context) error {
-	b.stopWaiters()
+	b.StopWaiting()
 	close(b.quit)
 	b.done.Wait()
 	if ctx.Err() == nil {

@@ -107,14 +107,14 @@ func (p *popper) gather(c *candidate, next queend.Offset, maxBytes int64) findin
 	}
 	limit = min(limit, int(c.p.end-from))
 	switch {
-	case from >= c.p.flushed:
+	case c.p.inTail(from):
 		c.msgs = c.p.fromTail(from, limit, maxBytes)
 	case c.got != nil && c.from == from && c.seen == c.cur.row:
 		c.msgs = c.got[:min(limit, len(c.got))]
 	default:
 		c.release()
 		c.from, c.seen = from, c.cur.row
-		c.view = p.b.viewSpan(c.p, from, limit)
+		c.view = p.b.viewSpan(c.p, from, int64(limit))
 		return findDisk
 	}
 	c.from = from

@@ -77,7 +77,7 @@ func (p *popper) pick(part *partition, g *group, left *int) {
 
 // needsDisk reports whether a candidate cannot go on without reading.
 func (p *popper) needsDisk() bool {
-	if p.f.waiting() || p.messages.waiting() {
+	if p.f.waiting() || p.heads.waiting() {
 		return true
 	}
 	for _, c := range p.picked {
@@ -94,9 +94,6 @@ func (p *popper) read() error {
 		return err
 	}
 	if err := p.heads.load(); err != nil {
-		return err
-	}
-	if err := p.messages.load(); err != nil {
 		return err
 	}
 	for _, c := range p.picked {
@@ -141,7 +138,7 @@ func (p *popper) claim() bool {
 		v := p.prepare(c, bytes)
 		if v == findReady && c.head {
 			var ready bool
-			if ready = b.fileHead(t, p.messages, c.p, c.g, c.cur.row); ready {
+			if ready = b.fileHead(t, p.heads, c.p, c.g, c.cur.row); ready {
 				p.acted = true
 				c.release()
 				continue

@@ -76,10 +76,10 @@ func (b *Broker) lookAt(p *partition, g *group, now int64) (readiness, int64) {
 
 // timeInTail is the stamp of a message that is in memory.
 func (p *partition) timeInTail(off queend.Offset) (int64, bool) {
-	if off < p.flushed {
+	if off < p.tailFrom {
 		return 0, false
 	}
-	return p.tail[off-p.flushed].time, true
+	return p.tail[off-p.tailFrom].time, true
 }
 
 // visibleAt is when the first pending message may be delivered (R50, R51,

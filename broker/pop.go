@@ -19,12 +19,14 @@ const maxPopTimeoutMS = 60000
 // popper is one pop on its way: look, read what is on disk, claim, or park
 // and look again.
 type popper struct {
-	b   *Broker
-	ctx context.Context
-	r   *PopRequest
-	f   *finder
+	b     *Broker
+	ctx   context.Context
+	r     *PopRequest
+	f     *finder
+	heads *fetcher // messages at their delivery limit (A3)
 
-	messages *fetcher
+	hangup  <-chan struct{} // closed when the client hangs up; nil before it is watched
+	unwatch func()
 
 	w       *waiter
 	due     int64 // microseconds: answer empty then
@@ -71,7 +73,7 @@ func (b *Broker) Pop(ctx context.Context, req PopRequest) (*PopResult, error) {
 	if err := checkPop(&req); err != nil {
 		return nil, err
 	}
-	p := &popper{b: b, ctx: ctx, r: &req, f: b.newFinder(), messages: b.newFetcher(), unwatch: func() {}}
+	p := &popper{b: b, ctx: ctx, r: &req, f: b.newFinder(), heads: b.newFetcher(), unwatch: func() {}}
 	defer p.f.release()
 	if err := p.run(); err != nil {
 		return nil, err

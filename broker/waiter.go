@@ -103,8 +103,9 @@ func (b *Broker) passOn(w *waiter) {
 	}
 }
 
-// stopWaiters answers every parked pop at once, for a shutdown.
-func (b *Broker) stopWaiters() {
+// StopWaiting answers every parked pop at once and lets none park any more:
+// the broker is about to close.
+func (b *Broker) StopWaiting() {
 	b.locked(func() {
 		b.delivery.stopping = true
 		for _, w := range b.delivery.waiters {

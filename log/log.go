@@ -306,6 +306,13 @@ func (l *Log) committed(lsn queend.LSN) (<-chan struct{}, error) {
 	return nil, fmt.Errorf("log: wait for LSN %d, the last one is %d", lsn, l.last)
 }
 
+// Err returns what stopped the log, nil while records can be committed.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
 // Roll begins a new generation behind the last record appended. It does not wait
 // for it. Without a record in the newest generation it does nothing.
 func (l *Log) Roll() {
