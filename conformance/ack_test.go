@@ -210,7 +210,9 @@ func TestR21_IDResolvesToTheLowestInTheSpan(t *testing.T) {
 	e := shared(t)
 	q := e.queue()
 	e.configure(q, `{"dedupWindowSeconds":0}`)
-	e.push(q, "p", "x", "x", "y", "x")
+	for _, id := range []string{"x", "x", "y", "x"} {
+		e.push(q, "p", id)
+	}
 	b := e.pop(q).want("x", "x", "y", "x")
 	e.ack("", b, "x=completed")[0].is("success", true, "leaseReleased", false)
 	e.depth(q, "").is("pending", 3)

@@ -11,7 +11,6 @@ import (
 type ackRow struct {
 	name      string
 	charged   int    // the counter before the call
-	limit     int    // retryLimit
 	dlqOff    bool   // both dead-letter flags false
 	call      string // id=status ...
 	committed int64  // the cursor after it

@@ -43,8 +43,9 @@ func TestS7_QueueModeIsListed(t *testing.T) {
 func TestS7_GroupThatNeverConsumedIsDead(t *testing.T) {
 	e := shared(t)
 	q, g := e.queue(), e.name("g")
+	e.push(q, "p", "old")
+	e.popNone(q, group(g))
 	e.push(q, "p", "a")
-	e.pop(q, all(g))
 	find(t, e.get("/api/v1/consumer-groups").arr(http.StatusOK), "name", g).is("state", "Dead", "totalLag", 1)
 }
 
