@@ -350,8 +350,8 @@ func firstInRun(r *segment.Reader, n *need, at int64) (queend.Offset, error) {
 // firstAt finds the first retained offset stamped at or after t, p.end when
 // there is none.
 func (f *finder) firstAt(p *partition, t int64) (off queend.Offset, ready bool) {
-	i := p.runs.SinceTime(t)
-	if i < len(p.runs) && p.runs[i].Last >= p.start {
+	i := max(p.runs.SinceTime(t), p.runs.At(p.start))
+	if i < len(p.runs) {
 		off, ready = f.firstIn(p, &p.runs[i], t)
 		return max(off, p.start), ready
 	}
