@@ -50,9 +50,12 @@ func appendOptions(dst []byte, options []broker.OptionValue) []byte {
 	dst = append(dst, '{')
 	for i, o := range options {
 		at := len(dst)
-		if o.IsBool {
+		switch o.Kind {
+		case broker.OptionBool:
 			dst = appendBool(dst, o.Name, o.Bool)
-		} else {
+		case broker.OptionText:
+			dst = appendText(dst, o.Name, o.Text)
+		default:
 			dst = appendInt(dst, o.Name, o.Int)
 		}
 		if i == 0 {

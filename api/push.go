@@ -118,6 +118,8 @@ var (
 // errField is an error about one field: it prints as ".field problem".
 func errField(field, problem string) error { return fmt.Errorf(".%s %s", field, problem) }
 
+var errQueueRequired = errField("queue", "is required")
+
 // nameField reads a string that is a name or an id; null is absent.
 func nameField(v jsonscan.Value, field string) ([]byte, error) {
 	if v.Kind == jsonscan.Null {
@@ -153,7 +155,7 @@ func decodeItem(s *jsonscan.Scanner, rules itemRules) (broker.PushItem, error) {
 		return it, err
 	}
 	if !hasQueue {
-		return it, errField("queue", "is required")
+		return it, errQueueRequired
 	}
 	if it.Payload == nil {
 		if rules.needPayload {

@@ -41,9 +41,17 @@ func (r *request) transaction() {
 	r.json(200, func(dst []byte) []byte { return appendTransaction(dst, &out) })
 }
 
-// badTransaction answers 400 in the shape of a transaction.
+// noQueueError is an inline push without a queue, which rolls back (section
+// 4.5) where any other mistake of shape is a 400.
+type noQueueError struct{ error }
+
+// badTransaction answers in the shape of a transaction that nothing was done.
 func (r *request) badTransaction(err error) {
-	r.json(fasthttp.StatusBadRequest, func(dst []byte) []byte {
+	status := fasthttp.StatusBadRequest
+	if errors.As(err, new(noQueueError)) {
+		status = fasthttp.StatusOK
+	}
+	r.json(status, func(dst []byte) []byte {
 		dst = append(dst, `{"transactionId":"`...)
 		dst = append(r.broker.NewID().Append(dst), '"')
 		dst = append(dst, `,"success":false,"reason":"bad_request"`...)
@@ -216,7 +224,10 @@ func (t *transactionBody) addPush(v jsonscan.Value) error {
 	}
 	s = v.Scanner()
 	item, err := decodeItem(&s, transactionItemFields)
-	if err == nil {
+	switch {
+	case errors.Is(err, errQueueRequired):
+		return noQueueError{err}
+	case err == nil:
 		t.ops = append(t.ops, broker.TxnOp{Push: &item})
 	}
 	return err

@@ -193,7 +193,7 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 		return
 	}
 	b.touchPartition(p)
-	b.seedRows(p)
+	b.seedRows(p, stamp)
 	for i, raw := range v.raws {
 		off := v.first + queend.Offset(i)
 		p.tail = append(p.tail, tailMessage{raw: raw, time: stamp})
@@ -206,11 +206,13 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 	b.pushArrived(p, len(v.raws))
 }
 
-// seedRows gives a row to every group whose implied cursor is the end of the
-// partition now, since later only the disk could tell where that was.
-func (b *Broker) seedRows(p *partition) {
+// seedRows gives a row to every group that wants what is pushed at stamp but
+// nothing before: its implied cursor is the end of the partition now, and
+// later only the disk could tell where that was.
+func (b *Broker) seedRows(p *partition, stamp int64) {
 	for _, g := range p.q.groups {
-		if p.ord < 0 || p.end == 0 || p.lastTime >= g.seedFor(p) || p.find(g.id) != nil {
+		seed := g.seedFor(p)
+		if p.ord < 0 || p.end == 0 || p.lastTime >= seed || stamp < seed || p.find(g.id) != nil {
 			continue
 		}
 		p.put(&row{group: g.id, committed: p.end - 1})

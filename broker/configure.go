@@ -89,10 +89,11 @@ type Configure struct {
 
 // OptionValue is one resolved option of an answer.
 type OptionValue struct {
-	Name   string
-	Int    int64
-	Bool   bool
-	IsBool bool
+	Name string
+	Kind OptionKind
+	Int  int64
+	Bool bool
+	Text string
 }
 
 // Configured is the answer.
@@ -123,6 +124,7 @@ func (b *Broker) Configure(ctx context.Context, c Configure) (Configured, error)
 		if ev.changed(before) {
 			t.add(ev.set)
 			b.addLabelGroups(t, ev.set)
+			b.endDelays(t, before, ev.set)
 		}
 		lsn = b.commit(t)
 		out = b.configured(&c, ev, before)
@@ -131,6 +133,29 @@ func (b *Broker) Configure(ctx context.Context, c Configure) (Configured, error)
 		return Configured{}, refused
 	}
 	return out, b.await(ctx, lsn)
+}
+
+// endDelays adds the rows of lanes that wait for a spaced retry, when the
+// queue's redelivery delay is set to 0: that ends the wait (A2).
+func (b *Broker) endDelays(t *bundle, before, after *queueSet) {
+	q := b.state.queues[after.id]
+	if q == nil || before.opts.RedeliveryDelayMS == 0 || after.opts.RedeliveryDelayMS != 0 {
+		return
+	}
+	for _, g := range q.groups {
+		for id := range g.d.armed {
+			p := b.state.partitions[id]
+			if p == nil {
+				continue
+			}
+			if r := p.find(g.id); r != nil && r.lane != nil && r.lane.notBefore > 0 {
+				next := r.clone()
+				next.lane.notBefore = 0
+				next.tidy()
+				t.add(&rowSet{partition: p.id, row: *next})
+			}
+		}
+	}
 }
 
 // plannedConfigure is the queue as it will be.
@@ -227,7 +252,7 @@ func checkNumber(s *Setting) (int64, error) {
 func (b *Broker) configured(c *Configure, ev *plannedConfigure, before *queueSet) Configured {
 	out := Configured{
 		QueueID: ev.set.uuid, Namespace: ev.set.namespace, Task: ev.set.task,
-		Options: optionValues(&ev.set.opts, c.Settings), Changed: changedOptions(&before.opts, &ev.set.opts),
+		Options: ev.set.values(c.Settings), Changed: changedOptions(&before.opts, &ev.set.opts),
 	}
 	if before.namespace != ev.set.namespace {
 		out.Changed = append(out.Changed, "namespace")
@@ -245,16 +270,18 @@ func (b *Broker) configured(c *Configure, ev *plannedConfigure, before *queueSet
 	return out
 }
 
-// optionValues lists the options, the additions only when they were sent or
-// are not at their default (section 19).
-func optionValues(o *Options, sent []Setting) []OptionValue {
-	defaults := DefaultOptions()
-	var out []OptionValue
+// values lists the options, the additions only when they were sent or are not
+// at their default (section 19).
+func (v *queueSet) values(sent []Setting) []OptionValue {
+	o, defaults := &v.opts, DefaultOptions()
+	out := []OptionValue{
+		{Name: "namespace", Kind: OptionText, Text: v.namespace}, {Name: "task", Kind: OptionText, Text: v.task},
+	}
 	for _, d := range optionTable {
-		v := OptionValue{Name: d.name}
+		v := OptionValue{Name: d.name, Kind: OptionInt}
 		atDefault := false
 		if d.toggle != nil {
-			v.IsBool, v.Bool = true, *d.toggle(o)
+			v.Kind, v.Bool = OptionBool, *d.toggle(o)
 			atDefault = v.Bool == *d.toggle(&defaults)
 		} else {
 			v.Int = *d.number(o)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 
 	"github.com/cespare/xxhash/v2"
@@ -26,6 +27,9 @@ func (b *Broker) Push(ctx context.Context, tenant queend.ID, producer *string, i
 	size := int64(0)
 	for i := range items {
 		it := &items[i]
+		if it.Partition == "" {
+			it.Partition = DefaultPartition
+		}
 		if err := checkNames(it.Queue, it.Partition, ""); err != nil {
 			return nil, err
 		}
@@ -248,10 +252,7 @@ func (p *pusher) inWindow(tg *target, txn []byte, out *pushOutcome) (dup, ready 
 
 // target finds the partition of an item, planning what does not exist.
 func (p *pusher) target(it *PushItem) *target {
-	name := it.Partition
-	if name == "" {
-		name = DefaultPartition
-	}
+	name := cmp.Or(it.Partition, DefaultPartition)
 	if tg := p.last; tg != nil && tg.name == name && tg.q.name() == it.Queue {
 		return tg
 	}

@@ -95,8 +95,7 @@ func (b *Broker) QueueDetail(ctx context.Context, tenant queend.ID, name string)
 	if err != nil {
 		return nil, err
 	}
-	b.locked(func() { d.Values = q.opts })
-	d.Options = optionValues(&d.Values, nil)
+	b.locked(func() { d.Values, d.Options = q.opts, q.event().values(nil) })
 	return d, b.settled(ctx)
 }
 
