@@ -250,6 +250,28 @@ func TestR103_DeadLettersOfAnEncryptedQueue(t *testing.T) {
 	}
 }
 
+func TestR100_TheSpoolIsEncryptedToo(t *testing.T) {
+	b, e := own(t, "QUEEN_ENCRYPTION_KEY="+testKey)
+	covers(t, "R120")
+	q := e.queue()
+	e.configure(q, `{"encryptionEnabled":true}`)
+	e.maintenance("maintenance", true)
+	e.pushItems(item(q, "p", "a", `"courgette"`))[0].is("status", "buffered")
+	b.Stop()
+	if holds(t, b.dir, "courgette") {
+		t.Error("the plain text is on the disk")
+	}
+	e = b.Restart(t)
+	e.maintenance("maintenance", false)
+	if got := e.popSoon(q).want("a").msgs[0].at("data").text(); got != `"courgette"` {
+		t.Errorf("data %s", got)
+	}
+	b.Stop()
+	if holds(t, b.dir, "courgette") {
+		t.Error("the plain text is on the disk")
+	}
+}
+
 func TestS13_EncryptionRequired(t *testing.T) {
 	b, e := own(t, "QUEEN_ENCRYPTION_REQUIRED=true", "QUEEN_ENCRYPTION_KEY="+testKey)
 	q := e.queue()

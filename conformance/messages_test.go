@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 )
 
 // listed returns the transaction ids of a message listing.
@@ -60,6 +61,26 @@ func TestS6_MessageListOrderAndPages(t *testing.T) {
 	}
 	if got := e.listed("ns=" + q + "&task="); len(got) != 4 {
 		t.Errorf("ns: %v", got)
+	}
+}
+
+func TestS6_MessageListTimeBounds(t *testing.T) {
+	e := shared(t)
+	q := e.queue()
+	e.push(q, "p", "a")
+	e.push(q, "p", "b")
+	msgs := e.pop(q).msgs
+	at := msgs[1].when("createdAt").UTC()
+	if got := e.listed("queue=" + q + "&from=" + arg(msgs[1].str("createdAt"))); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("from is inclusive: %v", got)
+	}
+	// The minute that to names is included whole.
+	minute := at.Truncate(time.Minute)
+	if got := e.listed("queue=" + q + "&to=" + arg(minute.Format(time.RFC3339))); !slices.Contains(got, "b") {
+		t.Errorf("to=%v: %v", minute, got)
+	}
+	if got := e.listed("queue=" + q + "&to=" + arg(minute.Add(-time.Minute).Format(time.RFC3339))); slices.Contains(got, "b") {
+		t.Errorf("to=a minute earlier: %v", got)
 	}
 }
 
