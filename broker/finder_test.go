@@ -206,7 +206,7 @@ func TestAViewReadsWhatWasThereWhenItWasTaken(t *testing.T) {
 	l.push(10, "later")
 	l.flush()
 	l.setStart(30)
-	b.locked(func() { b.storage.sweptAt = c.now - Hour })
+	b.locked(func() { b.storage.sweptAt = c.read() - Hour })
 	if err := b.mergeIfDue(func(int) {}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,18 +9,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"queend"
 	"queend/segment"
 )
 
-// clock is the time of a test, in microseconds.
-type clock struct{ now int64 }
+// clock is the time of a test, in microseconds. The log reads it too.
+type clock struct{ now atomic.Int64 }
 
-func (c *clock) read() int64               { return c.now }
-func (c *clock) advance(d int64)           { c.now += d }
-func newClock() *clock                     { return &clock{now: 1_700_000_000 * Second} }
+func (c *clock) read() int64     { return c.now.Load() }
+func (c *clock) advance(d int64) { c.now.Add(d) }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(1_700_000_000 * Second)
+	return c
+}
+
 func roomy(string) (uint64, uint64, error) { return 1, 100, nil }
 
 // testConfig is a small broker that a test drives by hand.
