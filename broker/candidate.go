@@ -25,10 +25,10 @@ type candidate struct {
 type finding uint8
 
 const (
-	_            finding = iota
-	findNothing            // nothing for this pop now
-	findReady         // msgs, seal or head can be acted on
-	findDisk          // the view or the finder must read first
+	_           finding = iota
+	findNothing         // nothing for this pop now
+	findReady           // msgs, seal or head can be acted on
+	findDisk            // the view or the finder must read first
 )
 
 // prepare looks closely at a candidate. maxBytes bounds the payload it may

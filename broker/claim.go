@@ -96,13 +96,17 @@ func (p *popper) read() error {
 	if err := p.heads.load(); err != nil {
 		return err
 	}
+	bytes := p.b.cfg.PopMaxBytes
 	for _, c := range p.picked {
 		if c.view == nil || c.got != nil {
 			continue
 		}
-		msgs, err := c.view.read(p.b.cfg.PopMaxBytes)
+		msgs, err := c.view.read(max(bytes, 0))
 		if err != nil {
 			return err
+		}
+		for i := range msgs {
+			bytes -= int64(len(msgs[i].Payload))
 		}
 		c.got = append([]segment.Message{}, msgs...)
 	}

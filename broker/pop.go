@@ -164,6 +164,9 @@ func (p *popper) start() {
 // finish gives candidates back and leaves the waiting line.
 func (p *popper) finish() {
 	p.drop()
+	if p.filled {
+		p.b.meters.fillMicros.Add(uint64(min(p.b.now(), p.fillEnd) - p.look))
+	}
 	if p.w != nil {
 		p.b.leave(p.w)
 	}
@@ -273,9 +276,7 @@ func (p *popper) resolve() {
 // one hold of the lock, so no wake is lost.
 func (p *popper) park() step {
 	p.b.passOn(p.w)
-	if p.w.expired {
-		p.w.rouse()
-	}
+	p.b.armWaiter(p.w)
 	switch {
 	case p.w.parked != nil:
 	case p.label != nil:
@@ -325,9 +326,9 @@ func (p *popper) fillWaits() bool {
 		return false
 	}
 	if !p.filled {
-		p.filled = true
+		p.filled, p.fillEnd = true, min(p.look+m, p.due)
 		p.b.meters.fillWaits.Add(1)
-		p.b.at(min(p.look+m, p.due), sched.Key{Kind: wheelFill, A: p.w.arrival})
+		p.b.at(p.fillEnd, sched.Key{Kind: wheelFill, A: p.w.arrival})
 	}
 	return true
 }

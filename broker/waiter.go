@@ -12,6 +12,8 @@ import (
 type waiter struct {
 	arrival uint64
 	wake    chan struct{} // one token; told when woken or timed out
+	due     int64         // microseconds: its time is over
+	armed   bool          // the wheel knows due
 	expired bool          // the wheel says its time is over
 	parked  *waitList     // where it waits, nil while it runs
 	// token is the partition it was woken for: until it claims that partition
@@ -49,10 +51,18 @@ func (l *waitList) first() *waiter {
 // newWaiter registers a pop that may have to wait until due.
 func (b *Broker) newWaiter(due int64) *waiter {
 	b.delivery.arrivals++
-	w := &waiter{arrival: b.delivery.arrivals, wake: make(chan struct{}, 1)}
+	w := &waiter{arrival: b.delivery.arrivals, wake: make(chan struct{}, 1), due: due}
 	b.delivery.waiters[w.arrival] = w
-	b.at(due, sched.Key{Kind: wheelWaiter, A: w.arrival})
 	return w
+}
+
+// armWaiter has the wheel end a wait in time. Most pops are served at once
+// and never come to it.
+func (b *Broker) armWaiter(w *waiter) {
+	if !w.armed {
+		w.armed = true
+		b.at(w.due, sched.Key{Kind: wheelWaiter, A: w.arrival})
+	}
 }
 
 // rouse tells a waiter to look again. It is safe to tell it twice.
