@@ -334,6 +334,26 @@ func TestR25_FailedIsChargedOncePerCall(t *testing.T) {
 	e.dlq(q)[0].is("retryCount", 1)
 }
 
+func TestS20_EachPartitionOfACallIsCharged(t *testing.T) {
+	e := shared(t, "R25", "R29")
+	q := lanes(e, 2)
+	b := e.pop(q, "partitions=2")
+	e.ack("", b, "m0=failed", "m1=failed")
+	b = e.pop(q, "partitions=2").attempt(2)
+	e.ack("", b, "m0=dlq", "m1=dlq")
+	for _, row := range e.dlq(q) {
+		row.is("retryCount", 1)
+	}
+}
+
+func TestS20_EmptyGroupOfAnAckIsQueueMode(t *testing.T) {
+	e := shared(t)
+	q, b := taken(e, "a", "b")
+	accepted(e.post("/api/v1/ack", ackItem("a", b.pid(), b.lease, "completed", `"consumerGroup":""`)).arr(http.StatusOK)...)
+	accepted(e.post("/api/v1/ack/batch", `{"consumerGroup":"","acknowledgments":[`+ackItem("b", b.pid(), b.lease, "completed")+`]}`).arr(http.StatusOK)...)
+	e.popNone(q)
+}
+
 func TestR25_RedeliveryIsImmediate(t *testing.T) {
 	e := shared(t)
 	q, b := taken(e, "a", "b", "c")

@@ -116,6 +116,15 @@ func TestR10_ExpiryCountsUp(t *testing.T) {
 	e.popSoon(q).want("a").attempt(3)
 }
 
+func TestR10_ExpiryBehindAPartialAckCountsUp(t *testing.T) {
+	e := shared(t, "R15")
+	q := e.queue()
+	e.push(q, "p", "a", "b", "c", "d")
+	b := e.pop(q, "batch=3", "leaseSeconds=1")
+	e.ackAs("", b, "", "a=completed")
+	e.popSoon(q, "batch=2").want("b", "c").attempt(2)
+}
+
 func TestR10_AttemptIsPerPartitionAndGroup(t *testing.T) {
 	e := shared(t)
 	q, g := e.queue(), e.name("g")

@@ -64,6 +64,21 @@ func TestS6_MessageListOrderAndPages(t *testing.T) {
 	}
 }
 
+func TestS6_MessageListLimitIsClamped(t *testing.T) {
+	e := shared(t)
+	q := e.queue()
+	e.push(q, "p", series(1, 1005)...)
+	for limit, want := range map[string]int{"": 200, "0": 1, "-4": 1, "5000": 1000, "1000": 1000} {
+		params := "queue=" + q
+		if limit != "" {
+			params += "&limit=" + limit
+		}
+		if got := len(e.listed(params)); got != want {
+			t.Errorf("limit=%s gave %d messages, want %d", limit, got, want)
+		}
+	}
+}
+
 func TestS6_MessageListTimeBounds(t *testing.T) {
 	e := shared(t)
 	q := e.queue()

@@ -146,6 +146,7 @@ func TestS20_NameLimits(t *testing.T) {
 	e.push(long, "p", "a")
 	e.pop(long).want("a")
 	tooLong(e.post("/api/v1/push", `{"items":[`+item(long, "pp", "a", "1")+`]}`))
+	tooLong(e.post("/api/v1/configure", `{"queue":`+quote(pad(u+"-4", 412))+`,"options":{}}`))
 	// Bytes count, not letters.
 	e.push(q, strings.Repeat("é", 105), "a")
 	tooLong(e.post("/api/v1/push", `{"items":[`+item(q, strings.Repeat("é", 106), "a", "1")+`]}`))
