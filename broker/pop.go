@@ -32,7 +32,8 @@ type popper struct {
 	due     int64 // microseconds: answer empty then
 	look    int64 // the first look, for minPopWaitTime
 	slept   bool  // was parked on an empty queue: served at once (R52)
-	filled  bool  // the fill wait was counted
+	filled  bool  // waited, or waits, for its batch to fill
+	fillEnd int64 // at the latest until then, microseconds
 	group   *group
 	pin     *partition
 	label   *label
