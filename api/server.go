@@ -35,6 +35,7 @@ type Config struct {
 	StatementTimeout time.Duration // of everything else; 0 means 30 s
 	Version          string        // shown by /health
 	Fsync            string        // QUEEN_FSYNC as /health shows it
+	Auth             *Auth         // nil: nobody is asked for a token
 }
 
 // Server answers HTTP/1.1 requests by its routes.
@@ -125,7 +126,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	}
 	found := s.routes.find(string(ctx.Method()), segments)
 	if found == nil {
-		r.fail(fasthttp.StatusNotFound, "no_such_route", "Not Found")
+		r.unrouted(segments)
 		return
 	}
 	r.route, r.values = found, segments

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"queend"
 	"queend/broker"
 )
 
@@ -42,41 +41,6 @@ func deadlineOf(d time.Duration) time.Duration {
 		d = 30 * time.Second
 	}
 	return min(d, maxDeadline)
-}
-
-// guard finds out who asks before the handler runs.
-func guard(found *route) func(*request) {
-	handler, level := found.handler, found.level
-	return func(r *request) {
-		r.broker = r.server.broker.Load()
-		if r.broker == nil && level != levelPublic {
-			r.setHeader("Retry-After", "1")
-			r.fail(503, string(broker.CodeRetry), "starting: the data directory is being read")
-			return
-		}
-		if r.readTenant() {
-			handler(r)
-		}
-	}
-}
-
-// readTenant finds the tenant; false when it has answered with a refusal.
-func (r *request) readTenant() bool {
-	r.tenant = broker.DefaultTenant
-	text := ""
-	if r.server.config.Tenancy {
-		text = r.header("x-queen-tenant")
-	}
-	if text == "" {
-		return true
-	}
-	id, err := queend.ParseID(text)
-	if err != nil {
-		r.fail(400, "bad_request", "invalid x-queen-tenant header (must be a UUID)")
-		return false
-	}
-	r.tenant = id
-	return true
 }
 
 // deadline is the context of an operation that may take so long.

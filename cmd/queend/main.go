@@ -119,7 +119,7 @@ Flags:
 
 Environment (name, default, effect):
 `)
-	for _, s := range settings {
+	for _, s := range allSettings() {
 		def := s.def
 		if def == "" {
 			def = "-"

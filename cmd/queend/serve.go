@@ -28,8 +28,12 @@ func serve(c *config, stderr io.Writer) int {
 	c.broker.Log = logger
 	c.broker.Now = newClock()
 	c.broker.OnFail = onFail(logger, failed)
+	tokens, err := c.jwt.auth(logger)
+	if err != nil {
+		return startFailed(logger, err)
+	}
 	server, err := api.New(api.Config{
-		MaxBodyBytes: int(c.maxBody), Log: logger, Tenancy: c.tenancy, Version: version, Fsync: c.fsync,
+		MaxBodyBytes: int(c.maxBody), Log: logger, Tenancy: c.tenancy, Version: version, Fsync: c.fsync, Auth: tokens,
 		PushTimeout:      time.Duration(c.broker.DefaultTimeoutMS) * time.Millisecond,
 		StatementTimeout: time.Duration(c.stmtMS) * time.Millisecond,
 	})
@@ -38,6 +42,9 @@ func serve(c *config, stderr io.Writer) int {
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(c.bind, strconv.FormatInt(c.port, 10)))
 	if err != nil {
+		return startFailed(logger, err)
+	}
+	if ln, err = secure(c, ln, logger); err != nil {
 		return startFailed(logger, err)
 	}
 	signals := make(chan os.Signal, 2)
@@ -91,7 +98,7 @@ func startFailed(logger *slog.Logger, err error) int {
 // announce writes the boot log: where, what is on, what was ignored.
 func announce(logger *slog.Logger, c *config, ln net.Listener) {
 	logger.Info("queend", "version", version, "address", ln.Addr().String(), "data", c.broker.Dir, "fsync", c.fsync,
-		"tls", c.tlsCert != "")
+		"tls", c.tlsCert != "", "auth", c.jwt.on)
 	if c.fsync != "always" {
 		logger.Warn("QUEEN_FSYNC is not always: a power cut loses answered writes", "fsync", c.fsync)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type config struct {
 	dedupOn  bool
 	cleanup  bool
 	fsync    string
+	jwt      jwtConfig
 	notices  []string // settings that were ignored or replaced, for the boot log
 }
 
@@ -40,6 +42,7 @@ type setting struct {
 	def    string
 	effect string
 	secret bool
+	blank  bool // a blank value is one, and not the default
 	set    func(c *config, text string) error
 }
 
@@ -178,6 +181,9 @@ var settings = []setting{
 		set: ignored("QUEEN_RAFT_MAX_CLOCK_SKEW_MS is ignored: this is a single node")},
 }
 
+// allSettings are those above with those of tokens.
+func allSettings() []setting { return slices.Concat(settings, jwtSettings) }
+
 func setBind(c *config, text string) error {
 	if _, _, err := net.SplitHostPort(text); err == nil {
 		return fmt.Errorf("%q has a port in it: set PORT instead", text)
@@ -252,9 +258,9 @@ func setKey(c *config, text string) error {
 // variable is its default.
 func loadConfig(lookup func(string) (string, bool)) (*config, error) {
 	c := &config{hotlist: true, dedupOn: true, cleanup: true}
-	for _, s := range settings {
+	for _, s := range allSettings() {
 		value, set := lookup(s.name)
-		set = set && strings.TrimSpace(value) != ""
+		set = set && (s.blank || strings.TrimSpace(value) != "")
 		if s.name == "POP_DEFAULT_TIMEOUT_MS" {
 			if first, ok := lookup("DEFAULT_TIMEOUT"); ok && strings.TrimSpace(first) != "" {
 				continue
@@ -294,6 +300,9 @@ func (c *config) check() error {
 	}
 	if c.broker.EncryptionRequired && c.broker.EncryptionKey == nil {
 		return fmt.Errorf("QUEEN_ENCRYPTION_REQUIRED is set, but QUEEN_ENCRYPTION_KEY is missing or malformed")
+	}
+	if err := c.jwt.check(); err != nil {
+		return err
 	}
 	if c.broker.PopMaxBytes == 0 {
 		c.broker.PopMaxBytes = c.maxBody

@@ -1,0 +1,204 @@
+package auth
+
+import (
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// refetchPause is how long a key id that is not known costs nothing after
+	// a fetch.
+	refetchPause = 5 * time.Second
+	maxKeySet    = 1 << 20
+	maxModulus   = 8192 // bits: a larger one makes every check slow
+)
+
+// keySet holds the public keys of a JWKS, fetched when they are old or lack a
+// key that a token names.
+type keySet struct {
+	url     string
+	refresh time.Duration
+	client  http.Client
+	now     func() time.Time
+	log     *slog.Logger
+
+	fetching sync.Mutex // one fetch at a time; others wait and look again
+
+	mu      sync.Mutex // guards what follows
+	keys    []publicKey
+	fetched time.Time // last success
+	tried   time.Time // last begin
+}
+
+// publicKey is one key of the set.
+type publicKey struct {
+	id  string
+	alg string // "" for any of its kind
+	key any    // *rsa.PublicKey or ed25519.PublicKey
+}
+
+func newKeySet(c *Config) *keySet {
+	return &keySet{
+		url: c.JWKSURL, refresh: c.JWKSRefresh, now: c.Now, log: c.Log,
+		client: http.Client{
+			Timeout:       c.JWKSTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// find returns the key with the id, the first that fits when the id is "".
+func (s *keySet) find(id, alg string) (any, error) {
+	key, known, stale := s.look(id, alg)
+	switch {
+	case !known:
+		s.update()
+		if key, known, _ = s.look(id, alg); !known {
+			return nil, errKeyID
+		}
+	case stale:
+		go s.update()
+	}
+	if key == nil {
+		return nil, errSignature // the id is that of another kind of key
+	}
+	return key, nil
+}
+
+// look finds a key in memory; stale says that it is time for a fetch.
+func (s *keySet) look(id, alg string) (key any, known, stale bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	stale = now.Sub(s.fetched) >= s.refresh && now.Sub(s.tried) >= refetchPause
+	for i := range s.keys {
+		k := &s.keys[i]
+		switch {
+		case id != "" && k.id != id:
+		case k.fits(alg):
+			return k.key, true, stale
+		default:
+			known = known || id != ""
+		}
+	}
+	return nil, known, stale
+}
+
+func (k *publicKey) fits(alg string) bool {
+	if k.alg != "" && k.alg != alg {
+		return false
+	}
+	_, isEd := k.key.(ed25519.PublicKey)
+	return isEd == (alg == "EdDSA")
+}
+
+// update fetches the set unless that was done a moment ago, perhaps while this
+// call waited.
+func (s *keySet) update() {
+	s.fetching.Lock()
+	defer s.fetching.Unlock()
+	s.mu.Lock()
+	due := s.tried.IsZero() || s.now().Sub(s.tried) >= refetchPause
+	if due {
+		s.tried = s.now()
+	}
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	keys, err := s.fetch()
+	if err != nil {
+		s.log.Warn("the JWKS could not be fetched", "url", s.url, "error", err)
+		return
+	}
+	s.mu.Lock()
+	s.keys, s.fetched = keys, s.now()
+	s.mu.Unlock()
+}
+
+func (s *keySet) fetch() ([]publicKey, error) {
+	resp, err := s.client.Get(s.url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySet+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxKeySet {
+		return nil, fmt.Errorf("larger than %d bytes", maxKeySet)
+	}
+	return parseKeys(body)
+}
+
+// jsonKey is a key as it is published (RFC 7517, RFC 8037).
+type jsonKey struct {
+	Kind  string `json:"kty"`
+	ID    string `json:"kid"`
+	Use   string `json:"use"`
+	Alg   string `json:"alg"`
+	N     string `json:"n"`
+	E     string `json:"e"`
+	Curve string `json:"crv"`
+	X     string `json:"x"`
+}
+
+// parseKeys reads the keys that can be of use and passes over the others.
+func parseKeys(body []byte) ([]publicKey, error) {
+	var set struct {
+		Keys []jsonKey `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, err
+	}
+	if set.Keys == nil {
+		return nil, errors.New("no keys in it")
+	}
+	keys := []publicKey{}
+	for i := range set.Keys {
+		k := &set.Keys[i]
+		if k.Use != "" && k.Use != "sig" {
+			continue
+		}
+		if key := k.public(); key != nil {
+			keys = append(keys, publicKey{k.ID, k.Alg, key})
+		}
+	}
+	return keys, nil
+}
+
+// public returns the key, nil when it is of another kind or malformed.
+func (k *jsonKey) public() any {
+	switch {
+	case k.Kind == "RSA":
+		n, err := base64.RawURLEncoding.DecodeString(k.N)
+		e, eerr := base64.RawURLEncoding.DecodeString(k.E)
+		exponent := new(big.Int).SetBytes(e)
+		modulus := new(big.Int).SetBytes(n)
+		if err != nil || eerr != nil || exponent.BitLen() < 2 || exponent.BitLen() > 31 || modulus.BitLen() > maxModulus || modulus.Sign() == 0 {
+			return nil
+		}
+		return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}
+	case k.Kind == "OKP" && k.Curve == "Ed25519":
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if err != nil || len(x) != ed25519.PublicKeySize {
+			return nil
+		}
+		return ed25519.PublicKey(x)
+	}
+	return nil
+}
