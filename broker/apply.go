@@ -412,6 +412,7 @@ func (v *fileGone) apply(b *Broker, _ int64) { b.retireFile(v.id) }
 
 func (v *flagsSet) apply(b *Broker, _ int64) {
 	b.state.maintenance, b.state.popMaintenance = v.maintenance, v.popMaintenance
+	b.flagsChanged()
 }
 
 func (v *counted) apply(b *Broker, _ int64) {

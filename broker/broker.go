@@ -53,7 +53,7 @@ type Config struct {
 	DiskLowPct         int64     // 0: 80
 	AdmitBytes         int64     // QUEEN_ADMIT_MAX_MB, 0: 128 MiB; negative: no budget
 	AdmitHoldMS        int64     // 0: 15000
-	SpoolDir           string
+	SpoolDir           string    // of push maintenance, "": spool in Dir
 	// Manual opens without goroutines: Tick and Maintain do their work.
 	Manual bool
 	// StatDisk measures the file system of a directory, in bytes; nil: the
@@ -128,6 +128,7 @@ type Broker struct {
 	tracker  tracker
 	meters   meters
 	vault    vault
+	spool    spool
 
 	alarm chan struct{} // told when the wheel's next entry may have come nearer
 	quit  chan struct{}

@@ -23,6 +23,7 @@ type PushItem struct {
 	TraceID   queend.ID // zero: none
 	Headers   []byte    // a JSON object, checked; nil: none
 	Payload   []byte    // JSON, verbatim
+	id        queend.ID // of the message; zero: minted
 	sealed    bool      // Payload is encrypted already and is stored as it is
 }
 
@@ -47,6 +48,8 @@ type PushResult struct {
 	Offset queend.Offset // NoOffset when unknown
 	Error  string
 }
+
+func (r PushResult) failed() bool { return r.Status == PushFailed }
 
 // PopRequest asks for messages. Exactly one of the three routes is meant:
 // Discovery, a pinned partition (Pinned), or a queue.

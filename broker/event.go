@@ -43,6 +43,7 @@ const (
 	kindFlags
 	kindCounted
 	kindIDsGone
+	kindSpoolDrained
 )
 
 // newEvent returns an empty event of the kind, nil for an unknown kind.
@@ -84,6 +85,8 @@ func newEvent(kind byte) event {
 		return &counted{}
 	case kindIDsGone:
 		return &idsGone{}
+	case kindSpoolDrained:
+		return &spoolDrained{}
 	}
 	return nil
 }

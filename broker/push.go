@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -17,6 +18,13 @@ const maxTxnBytes = 65535
 // recordBytes is the size beyond which the rest of a push goes into a record
 // of its own; one partition's messages stay together (section 4.1).
 const recordBytes = 16 << 20
+
+// Why an item is refused for good.
+const (
+	errTooLarge = "too large: the items for one partition exceed QUEEN_ENTRY_MAX_BYTES"
+	errNoKey    = "encryption required: no key is configured"
+	errSeal     = "encryption failed"
+)
 
 // Push stores items, each (queue, partition) group whole or not at all, and
 // answers in request order once they are durable. producer is the subject of
@@ -47,14 +55,25 @@ func (b *Broker) Push(ctx context.Context, tenant queend.ID, producer *string, i
 }
 
 func (b *Broker) pushAdmitted(ctx context.Context, tenant queend.ID, producer *string, items []PushItem) ([]PushResult, error) {
+	results, spool, err := b.storePush(ctx, tenant, producer, items, nil)
+	if spool {
+		return b.spoolPush(ctx, tenant, producer, items)
+	}
+	return results, err
+}
+
+// storePush stores items, or says that maintenance wants them spooled. Items
+// from the spool are stored in any case, all or none, and with them, in the
+// same record, how far the spool is drained; they must fit into one record.
+func (b *Broker) storePush(ctx context.Context, tenant queend.ID, producer *string, items []PushItem, drained *spoolDrained) (results []PushResult, spool bool, err error) {
 	f := b.newFinder()
 	defer f.release()
-	results := make([]PushResult, len(items))
+	results = make([]PushResult, len(items))
 	var lsn queend.LSN
 	for {
-		var ready, spool bool
+		var ready bool
 		b.locked(func() {
-			if spool = b.state.maintenance; spool {
+			if spool = b.state.maintenance && drained == nil; spool {
 				return
 			}
 			t := b.begin()
@@ -68,24 +87,27 @@ func (b *Broker) pushAdmitted(ctx context.Context, tenant queend.ID, producer *s
 			if !ready {
 				return
 			}
+			if drained != nil && slices.ContainsFunc(results, PushResult.failed) {
+				return
+			}
 			t.count.PushRequests++
-			lsn = p.commit()
+			lsn = p.commit(drained)
 		})
 		if spool {
-			return b.spoolPush(ctx, tenant, producer, items)
+			return nil, true, nil
 		}
 		if ready {
 			break
 		}
 		if err := f.load(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if err := b.await(ctx, lsn); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	b.meters.pushed(results)
-	return results, nil
+	return results, false, nil
 }
 
 // pusher plans messages into a bundle. Nothing changes before commit or
@@ -152,7 +174,10 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 	tg := p.target(it)
 	out.Queue = it.Queue
 	out.Offset = queend.NoOffset
-	id := p.b.newID(p.t.stamp)
+	id := it.id
+	if id.IsZero() {
+		id = p.b.newID(p.t.stamp)
+	}
 	txn := it.TxnID
 	if txn == nil {
 		txn = id.Append(nil)
@@ -177,7 +202,7 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 		return out, true
 	}
 	if int64(tg.bytes+len(m.Payload)+len(txn)) > p.b.cfg.EntryMaxBytes {
-		out.Status, out.Error = PushFailed, "too large: the items for one partition exceed QUEEN_ENTRY_MAX_BYTES"
+		out.Status, out.Error = PushFailed, errTooLarge
 		return out, true
 	}
 	out.Status, out.ID, out.Offset = PushQueued, id, tg.next
@@ -193,13 +218,13 @@ func (p *pusher) encrypt(tg *target, it *PushItem, m *segment.Message) (reason s
 	}
 	if p.b.cfg.EncryptionKey == nil {
 		if p.b.cfg.EncryptionRequired {
-			return "encryption required: no key is configured"
+			return errNoKey
 		}
 		return ""
 	}
 	stored, err := p.b.seal(m.Payload)
 	if err != nil {
-		return "encryption failed"
+		return errSeal
 	}
 	m.Payload, m.Encrypted = stored, true
 	return ""
@@ -325,7 +350,7 @@ func (p *pusher) emit(tg *target) {
 
 // commit is finish for a push, which is atomic per partition only: a very
 // large one is spread over several records.
-func (p *pusher) commit() queend.LSN {
+func (p *pusher) commit(drained *spoolDrained) queend.LSN {
 	for _, tg := range p.targets {
 		if p.t.size()+tg.bytes > recordBytes && !p.t.empty() {
 			p.b.commit(p.t)
@@ -334,6 +359,9 @@ func (p *pusher) commit() queend.LSN {
 			p.t.queues, p.t.partitions, p.t.groups = reserved.queues, reserved.partitions, reserved.groups
 		}
 		p.emit(tg)
+	}
+	if drained != nil {
+		p.t.add(drained)
 	}
 	return p.b.commit(p.t)
 }

@@ -26,6 +26,7 @@ type state struct {
 
 	maintenance    bool // pushes go to the spool (R120)
 	popMaintenance bool // pops are empty (R121)
+	spool          spoolPlace
 	totals         totals
 
 	fresh     dedup.Table // hashes of ids that are in no segment yet
