@@ -174,6 +174,7 @@ func (v *labelSet) apply(b *Broker, _ int64) {
 		if l != nil {
 			b.touchLabel(l)
 			delete(s.labels, v.labelKey)
+			b.labelVanished(l)
 		}
 		return
 	}

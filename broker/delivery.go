@@ -154,6 +154,13 @@ func (b *Broker) groupAppeared(g *group) {
 	}
 }
 
+// labelVanished lets the parked pops of a label look again.
+func (b *Broker) labelVanished(l *label) {
+	if b.live {
+		b.rouseAll(&l.d.waiters)
+	}
+}
+
 // groupVanished lets the parked pops of a group look again: they register
 // afresh. Its leases end.
 func (b *Broker) groupVanished(g *group) {
@@ -162,6 +169,7 @@ func (b *Broker) groupVanished(g *group) {
 	}
 	for _, l := range g.d.labels {
 		l.d.stale = true
+		b.rouseAll(&l.d.waiters)
 	}
 	unlinkLabels(g)
 	for _, p := range g.q.order {

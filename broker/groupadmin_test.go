@@ -1,6 +1,9 @@
 package broker
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+)
 
 func (r *rig) deleteGroup(group string, queue *string, metadata bool) int {
 	r.Helper()
@@ -93,5 +96,61 @@ func TestDeletingADiscoveryGroupRemovesItsLabels(t *testing.T) {
 	}
 	if res := r.popReq(discover); len(res.Messages) != 1 {
 		t.Errorf("popped %d", len(res.Messages))
+	}
+}
+
+// parked waits until a number of pops are parked.
+func (r *rig) parked(n int) {
+	for {
+		found := 0
+		r.b.locked(func() {
+			for _, w := range r.b.delivery.waiters {
+				if w.parked != nil {
+					found++
+				}
+			}
+		})
+		if found == n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestS20_ADeletedGroupWakesItsParkedPopsWhichRegisterAfresh(t *testing.T) {
+	for name, change := range map[string]func(*PopRequest){
+		"queue":     func(q *PopRequest) { q.Queue = "ns.x" },
+		"pinned":    func(q *PopRequest) { q.Queue, q.Pinned, q.Partition = "ns.x", true, "p" },
+		"discovery": func(q *PopRequest) { q.Queue, q.Discovery, q.Namespace = "", true, "ns" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.pushTo("ns.x", "p", "old")
+			done := make(chan *PopResult)
+			go func() {
+				req := PopRequest{Tenant: DefaultTenant, Batch: 10, Partitions: 64, Mode: "new", Group: "g", Wait: true, TimeoutMS: 60000}
+				change(&req)
+				res, err := r.b.Pop(t.Context(), req)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- res
+			}()
+			r.parked(1)
+			before := r.b.state.queue(DefaultTenant, "ns.x").groups["g"]
+			queue := "ns.x"
+			r.deleteGroup("g", &queue, true)
+			for registered := false; !registered; runtime.Gosched() {
+				r.b.locked(func() {
+					g := r.b.state.queue(DefaultTenant, "ns.x").groups["g"]
+					registered = g != nil && g != before
+				})
+			}
+			r.parked(1)
+			r.pushTo("ns.x", "p", "fresh")
+			if got := sortedIDs((<-done).Messages); got != "fresh" {
+				t.Errorf("popped %q", got)
+			}
+		})
 	}
 }

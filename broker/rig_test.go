@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"queend"
@@ -18,13 +19,13 @@ type rig struct {
 	*testing.T
 	b   *Broker
 	cfg Config
-	now int64
+	now int64 // the log reads it too: written atomically
 }
 
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r := &rig{T: t, now: 1_700_000_000 * Second}
 	r.cfg = Config{
-		Dir: t.TempDir(), Now: func() int64 { return r.now }, Rand: rand.New(rand.NewPCG(1, 2)),
+		Dir: t.TempDir(), Now: func() int64 { return atomic.LoadInt64(&r.now) }, Rand: rand.New(rand.NewPCG(1, 2)),
 		Manual: true, Sync: log.SyncNever, OnFail: func(err error) { t.Errorf("the broker failed: %v", err) },
 	}
 	for _, f := range change {
@@ -64,7 +65,7 @@ func (r *rig) must(err error) {
 
 // pass lets time go by and everything due happen.
 func (r *rig) pass(d int64) {
-	r.now += d
+	atomic.AddInt64(&r.now, d)
 	r.b.Tick()
 }
 
