@@ -77,13 +77,11 @@ func (b *Broker) start() {
 	b.deriveStorage()
 	b.live = true
 	b.rebuild()
-	b.initSpool()
 	if b.cfg.Manual {
 		return
 	}
-	b.done.Add(2)
+	b.done.Add(1)
 	go b.timerLoop()
-	go b.loop("drain of the spool", time.Second, b.spool.wake, b.DrainSpool)
 	b.startStorage()
 }
 
@@ -392,7 +390,6 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.StopWaiting()
 	close(b.quit)
 	b.done.Wait()
-	b.spool.seal()
 	if ctx.Err() == nil {
 		b.storage.checkpointing.Lock()
 		if err := b.checkpoint(false, true); err != nil {

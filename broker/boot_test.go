@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -93,4 +95,47 @@ func TestStateSurvivesARestart(t *testing.T) {
 			want = dump(t, b)
 		}
 	}
+}
+
+func TestADeltaAfterAFailedCheckpointHoldsWhatThatOneMissed(t *testing.T) {
+	c := newClock()
+	cfg := testConfig(t.TempDir(), c)
+	cfg.CheckpointBytes = 0 // the default
+	b := openTest(t, cfg)
+	w := &world{b: b, r: rand.New(rand.NewPCG(3, 3))}
+	checkpoint := func(base bool) error {
+		b.storage.checkpointing.Lock()
+		defer b.storage.checkpointing.Unlock()
+		return b.checkpoint(base, false)
+	}
+	w.acts(2000) // so that the deltas stay small beside it
+	if err := checkpoint(true); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.acts(10)
+		b.storage.onStep = func(name string) {
+			w.acts(1)
+			if name == "checkpoint written" {
+				for _, path := range filesOf(t, b, "checkpoints") {
+					if strings.HasSuffix(path, ".tmp") {
+						os.Remove(path)
+					}
+				}
+			}
+		}
+		if err := checkpoint(false); err == nil {
+			t.Fatal("the checkpoint was to fail")
+		}
+		b.storage.onStep = nil
+	}
+	w.acts(10)
+	if err := checkpoint(false); err != nil {
+		t.Fatal(err)
+	}
+	if newest := b.storage.checkpoints.chains[0].newest(); newest.isBase() {
+		t.Fatal("a delta was to be tested")
+	}
+	w.acts(10)
+	sameDump(t, "after failed checkpoints", dump(t, b), dump(t, reopened(t, b, c)))
 }
