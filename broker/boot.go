@@ -77,11 +77,14 @@ func (b *Broker) start() {
 	b.deriveStorage()
 	b.live = true
 	b.rebuild()
+	b.initSpool()
+	b.initTraces()
 	if b.cfg.Manual {
 		return
 	}
-	b.done.Add(1)
+	b.done.Add(2)
 	go b.timerLoop()
+	go b.loop("drain of the spool", time.Second, b.spool.wake, b.DrainSpool)
 	b.startStorage()
 }
 
@@ -390,6 +393,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.StopWaiting()
 	close(b.quit)
 	b.done.Wait()
+	b.spool.seal()
 	if ctx.Err() == nil {
 		b.storage.checkpointing.Lock()
 		if err := b.checkpoint(false, true); err != nil {

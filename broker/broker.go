@@ -54,6 +54,8 @@ type Config struct {
 	AdmitBytes         int64     // QUEEN_ADMIT_MAX_MB, 0: 128 MiB; negative: no budget
 	AdmitHoldMS        int64     // 0: 15000
 	SpoolDir           string    // of push maintenance, "": spool in Dir
+	// TraceRetentionSeconds is QUEEN_TRACE_RETENTION_S; 0: for ever.
+	TraceRetentionSeconds int64
 	// Manual opens without goroutines: Tick and Maintain do their work.
 	Manual bool
 	// StatDisk measures the file system of a directory, in bytes; nil: the
@@ -129,6 +131,8 @@ type Broker struct {
 	meters   meters
 	vault    vault
 	spool    spool
+
+	traceNames traceNames
 
 	alarm chan struct{} // told when the wheel's next entry may have come nearer
 	quit  chan struct{}

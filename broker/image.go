@@ -110,6 +110,9 @@ func (s *state) miscImage(e *encoder) {
 		e.bool(s.popMaintenance)
 		s.totals.encode(e)
 	})
+	if s.spool != (spoolPlace{}) {
+		e.entry((&spoolDrained{s.spool}).encode)
+	}
 }
 
 // load puts the entry of a checkpoint into the state.

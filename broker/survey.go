@@ -63,7 +63,7 @@ func (b *Broker) queuesOf(tenant queend.ID, keep func(*queue) bool) []*queue {
 	var all []*queue
 	b.locked(func() {
 		for _, q := range b.state.queues {
-			if q.tenant == tenant && (keep == nil || keep(q)) {
+			if q.tenant == tenant && !q.isHidden() && (keep == nil || keep(q)) {
 				all = append(all, q)
 			}
 		}
@@ -76,7 +76,7 @@ func (b *Broker) queuesOf(tenant queend.ID, keep func(*queue) bool) []*queue {
 // queueNamed finds a queue.
 func (b *Broker) queueNamed(tenant queend.ID, name string) (q *queue, err error) {
 	b.locked(func() { q = b.state.queue(tenant, name) })
-	if q == nil {
+	if q == nil || q.isHidden() {
 		return nil, refuse(CodeNotFound, "Queue not found")
 	}
 	return q, nil
