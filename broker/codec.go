@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"queend"
 )
@@ -21,6 +22,9 @@ func (e *encoder) int(v int64)            { e.buf = binary.AppendVarint(e.buf, v
 func (e *encoder) id(v queend.ID)         { e.buf = append(e.buf, v[:]...) }
 func (e *encoder) fixed64(v uint64)       { e.buf = binary.LittleEndian.AppendUint64(e.buf, v) }
 func (e *encoder) offset(v queend.Offset) { e.int(int64(v)) }
+
+// grow makes room for n more bytes.
+func (e *encoder) grow(n int) { e.buf = slices.Grow(e.buf, n) }
 
 func (e *encoder) bytes(v []byte) {
 	e.uint(uint64(len(v)))

@@ -318,11 +318,16 @@ type pushed struct {
 	raws      [][]byte
 }
 
-func (v *pushed) encode(e *encoder) {
+// appendPushed writes a pushed event up to its n messages, which must follow.
+func appendPushed(e *encoder, partition queend.PartitionID, first queend.Offset, n int) {
 	e.byte(kindPushed)
-	e.uint(uint64(v.partition))
-	e.offset(v.first)
-	e.uint(uint64(len(v.raws)))
+	e.uint(uint64(partition))
+	e.offset(first)
+	e.uint(uint64(n))
+}
+
+func (v *pushed) encode(e *encoder) {
+	appendPushed(e, v.partition, v.first, len(v.raws))
 	for _, raw := range v.raws {
 		e.buf = append(e.buf, raw...)
 	}
