@@ -136,7 +136,7 @@ func (g *group) hasCursor(p *partition) bool {
 func (a *acker) settle(l *ackLane, own bool, entries []ackEntry) []AckResult {
 	s := settling{
 		row: l.row, opts: &l.p.q.opts, now: a.t.stamp, own: own, fallback: a.fallback,
-		items: make([]settleItem, len(entries)), gone: map[queend.Offset]bool{},
+		items: make([]settleItem, len(entries)),
 	}
 	for i, e := range entries {
 		s.items[i] = settleItem{signal: e.item.Signal, text: e.item.Error, delayMS: e.item.DelayMS, refused: e.refused}
@@ -177,6 +177,9 @@ func (a *acker) gather(l *ackLane, s *settling, filed []filing) (filings []lette
 			continue
 		}
 		if !found {
+			if s.gone == nil {
+				s.gone = map[queend.Offset]bool{}
+			}
 			s.gone[f.at] = true
 			break
 		}

@@ -25,7 +25,7 @@ type fetcher struct {
 }
 
 func (b *Broker) newFetcher() *fetcher {
-	return &fetcher{b: b, have: map[place]segment.Message{}}
+	return &fetcher{b: b}
 }
 
 // get returns the message at off with its payload as stored. found is false
@@ -113,6 +113,9 @@ func (f *fetcher) read(s *fetch) error {
 		if messages, err = s.v.read(f.b.cfg.PopMaxBytes); err != nil {
 			return err
 		}
+	}
+	if f.have == nil {
+		f.have = map[place]segment.Message{}
 	}
 	end := s.off + queend.Offset(s.count)
 	if n := len(messages); n > 0 {

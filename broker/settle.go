@@ -96,47 +96,57 @@ func (s *settling) settle() settlement {
 }
 
 // verdicts gathers the items above the cursor by offset, rising.
-func (s *settling) verdicts() []*verdict {
-	at := map[queend.Offset]*verdict{}
-	var all []*verdict
+func (s *settling) verdicts() []verdict {
+	all := make([]verdict, 0, len(s.items))
 	for i := range s.items {
 		it := &s.items[i]
 		if it.refused != "" || it.at <= s.row.committed {
 			continue
 		}
-		v := at[it.at]
-		if v == nil {
-			v = &verdict{at: it.at, delay: -1}
-			at[it.at] = v
-			all = append(all, v)
-		}
-		if it.signal > v.signal {
-			v.signal = it.signal
-			if it.text != "" {
-				v.text = it.text
-			}
-		} else if v.text == "" {
-			v.text = it.text
-		}
+		v := verdict{at: it.at, signal: it.signal, text: it.text, delay: -1}
 		if it.signal == Failed || it.signal == Retry {
-			v.delay = max(v.delay, it.delayMS)
+			v.delay = it.delayMS
+		}
+		all = append(all, v)
+	}
+	byOffset := func(a, b verdict) int { return cmp.Compare(a.at, b.at) }
+	if !slices.IsSortedFunc(all, byOffset) {
+		slices.SortStableFunc(all, byOffset)
+	}
+	merged := all[:0]
+	for i := range all {
+		if n := len(merged); n > 0 && merged[n-1].at == all[i].at {
+			merged[n-1].join(&all[i])
+		} else {
+			merged = append(merged, all[i])
 		}
 	}
-	slices.SortFunc(all, func(a, b *verdict) int { return cmp.Compare(a.at, b.at) })
-	return all
+	return merged
+}
+
+// join adds what a later item asks for at the same offset.
+func (v *verdict) join(other *verdict) {
+	if other.signal > v.signal {
+		v.signal = other.signal
+		v.text = cmp.Or(other.text, v.text)
+	} else {
+		v.text = cmp.Or(v.text, other.text)
+	}
+	v.delay = max(v.delay, other.delay)
 }
 
 // advance moves the cursor. The lowest signal bounds it; a signal that is filed
 // or dropped does not come back, so the walk goes on above it for as long as
 // every offset is named or lies below a completed one.
-func (s *settling) advance(verdicts []*verdict) advance {
+func (s *settling) advance(verdicts []verdict) advance {
 	w := advance{cursor: s.row.committed, highest: queend.NoOffset}
-	for _, v := range verdicts {
-		if v.signal == Completed {
-			w.highest = v.at
+	for i := range verdicts {
+		if verdicts[i].signal == Completed {
+			w.highest = verdicts[i].at
 		}
 	}
-	for _, v := range verdicts {
+	for i := range verdicts {
+		v := &verdicts[i]
 		if v.signal == Completed {
 			continue
 		}
@@ -191,7 +201,7 @@ func (s *settling) errorText(v *verdict) string {
 
 // next is the row after the walk. released says that its lease ended, whole
 // that every message of the leased or last delivered batch was completed.
-func (s *settling) next(w *advance, verdicts []*verdict) (r *row, released, whole bool) {
+func (s *settling) next(w *advance, verdicts []verdict) (r *row, released, whole bool) {
 	if len(verdicts) == 0 {
 		return s.row, false, false
 	}
@@ -229,7 +239,7 @@ func (s *settling) next(w *advance, verdicts []*verdict) (r *row, released, whol
 }
 
 // interrupt releases the lane after a signal (R25, R26, A2).
-func (s *settling) interrupt(l *lane, w *advance, verdicts []*verdict) {
+func (s *settling) interrupt(l *lane, w *advance, verdicts []verdict) {
 	l.release()
 	l.notBefore = 0
 	if len(w.terminal) > 0 {
@@ -249,14 +259,14 @@ func (s *settling) interrupt(l *lane, w *advance, verdicts []*verdict) {
 // delay is how long the lane is not offered after the call, in milliseconds:
 // the longest delay asked for by what comes back, and the queue's own after a
 // failed that asked for none.
-func (s *settling) delay(w *advance, verdicts []*verdict, charges int64) int64 {
+func (s *settling) delay(w *advance, verdicts []verdict, charges int64) int64 {
 	delay := int64(0)
 	if w.back.signal == Failed && w.back.delay < 0 {
 		delay = s.opts.redeliveryDelay(charges)
 	}
-	for _, v := range verdicts {
-		if v.at > w.cursor {
-			delay = max(delay, v.delay)
+	for i := range verdicts {
+		if verdicts[i].at > w.cursor {
+			delay = max(delay, verdicts[i].delay)
 		}
 	}
 	return delay
@@ -284,8 +294,11 @@ func (s *settling) batchStart() queend.Offset {
 
 // results answers the items (R27, R28, section 20).
 func (s *settling) results(w *advance, released bool) []AckResult {
-	gone := map[queend.Offset]bool{} // filed: true, dropped: false
+	var gone map[queend.Offset]bool // filed: true, dropped: false
 	for _, v := range w.terminal {
+		if gone == nil {
+			gone = map[queend.Offset]bool{}
+		}
 		gone[v.at] = s.files(v)
 	}
 	out := make([]AckResult, len(s.items))

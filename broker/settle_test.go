@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -376,5 +377,68 @@ func TestA3_WhatIsLeftOfASpanGoesOutOneByOne(t *testing.T) {
 	}
 	if l := settleOne(t, r, true, "10=failed").row.lane; l.isolate != 0 {
 		t.Errorf("without a limit: %+v", *l)
+	}
+}
+
+// stepwise is R22-R26 and R31 told offset by offset: how far the cursor goes
+// and what is filed or dropped on its way.
+func stepwise(s *settling) (cursor queend.Offset, terminal []queend.Offset) {
+	words := map[queend.Offset]Signal{}
+	highest, lowest := queend.NoOffset, queend.Offset(1000)
+	for _, it := range s.items {
+		if it.refused == "" && it.at > s.row.committed {
+			words[it.at] = max(words[it.at], it.signal)
+		}
+	}
+	for at, word := range words {
+		if word == Completed {
+			highest = max(highest, at)
+		} else {
+			lowest = min(lowest, at)
+		}
+	}
+	ends := func(at queend.Offset) bool {
+		return words[at] == DLQ || words[at] == Failed && s.retry() >= s.opts.RetryLimit
+	}
+	cursor = s.row.committed
+	for at := cursor + 1; ; at++ {
+		switch word := words[at]; {
+		case word == Completed, word == 0 && at < highest:
+		case word == 0 && at < lowest && ends(lowest) && !s.gone[lowest]:
+		case word != 0 && ends(at) && !s.gone[at]:
+			terminal = append(terminal, at)
+		default:
+			return cursor, terminal
+		}
+		cursor = at
+	}
+}
+
+func TestSettlingAgreesWithTheRulesToldOffsetByOffset(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 20000 {
+		opts := DefaultOptions()
+		opts.RetryLimit = rng.Int64N(3)
+		s := settling{row: leasedTenToNineteen(rng.Int64N(4)), opts: &opts, own: true, gone: map[queend.Offset]bool{}}
+		for range rng.IntN(8) {
+			it := settleItem{at: queend.Offset(8 + rng.IntN(12)), signal: Completed, delayMS: -1}
+			if rng.IntN(2) == 0 {
+				it.signal = Signal(1 + rng.IntN(4))
+			}
+			s.items = append(s.items, it)
+			if rng.IntN(8) == 0 {
+				s.gone[it.at] = true
+			}
+		}
+		out := s.settle()
+		cursor, terminal := stepwise(&s)
+		var filed []queend.Offset
+		for _, f := range out.filed {
+			filed = append(filed, f.at)
+		}
+		if out.row.committed != cursor || !slices.Equal(filed, terminal) {
+			t.Fatalf("%+v, counter %d, limit %d, gone %v: cursor %v filed %v, want %v %v",
+				s.items, s.row.lane.retry, opts.RetryLimit, s.gone, out.row.committed, filed, cursor, terminal)
+		}
 	}
 }
