@@ -27,15 +27,20 @@ var allowed = [...]auth.Roles{
 	levelAdmin:     auth.Admin,
 }
 
+// withoutBroker are the routes that are answered while the broker boots, with
+// those that are public.
+var withoutBroker = map[string]bool{"/status": true}
+
 // guard finds out who asks before the handler runs.
 func guard(found *route) func(*request) {
 	handler, level := found.handler, found.level
+	waits := level != levelPublic && !withoutBroker[found.pattern]
 	return func(r *request) {
 		if !r.admitted(level) {
 			return
 		}
 		r.broker = r.server.broker.Load()
-		if r.broker == nil && level != levelPublic {
+		if r.broker == nil && waits {
 			r.setHeader("Retry-After", "1")
 			r.fail(fasthttp.StatusServiceUnavailable, string(broker.CodeRetry), "starting: the data directory is being read")
 			return

@@ -15,7 +15,7 @@ func routes() []route {
 		{"POST", "/api/v1/configure", levelReadWrite, (*request).configure},
 		{"GET", "/health", levelPublic, (*request).health},
 	}
-	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes} {
+	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, systemRoutes} {
 		table = append(table, more...)
 	}
 	return table
@@ -60,4 +60,12 @@ var readRoutes = []route{
 	{"POST", "/api/v1/fetch", levelReadOnly, (*request).fetch},
 	{"POST", "/api/v1/fetch/offsets", levelReadOnly, (*request).fetchOffsets},
 	{"POST", "/api/v1/partitions/changed", levelReadOnly, (*request).partitionsChanged},
+}
+
+var systemRoutes = []route{
+	{"GET", "/api/v1/system/maintenance", levelAdmin, (*request).maintenance},
+	{"POST", "/api/v1/system/maintenance", levelAdmin, (*request).setMaintenance},
+	{"GET", "/api/v1/system/maintenance/pop", levelAdmin, (*request).popMaintenance},
+	{"POST", "/api/v1/system/maintenance/pop", levelAdmin, (*request).setPopMaintenance},
+	{"GET", "/api/v1/system/shared-state", levelAdmin, (*request).sharedState},
 }
