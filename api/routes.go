@@ -15,7 +15,7 @@ func routes() []route {
 		{"POST", "/api/v1/configure", levelReadWrite, (*request).configure},
 		{"GET", "/health", levelPublic, (*request).health},
 	}
-	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, systemRoutes} {
+	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, traceRoutes, systemRoutes} {
 		table = append(table, more...)
 	}
 	return table
@@ -60,6 +60,13 @@ var readRoutes = []route{
 	{"POST", "/api/v1/fetch", levelReadOnly, (*request).fetch},
 	{"POST", "/api/v1/fetch/offsets", levelReadOnly, (*request).fetchOffsets},
 	{"POST", "/api/v1/partitions/changed", levelReadOnly, (*request).partitionsChanged},
+}
+
+var traceRoutes = []route{
+	{"POST", "/api/v1/traces", levelReadWrite, (*request).recordTrace},
+	{"GET", "/api/v1/traces/names", levelReadOnly, (*request).traceNames},
+	{"GET", "/api/v1/traces/by-name/:name", levelReadOnly, (*request).tracesByName},
+	{"GET", "/api/v1/traces/:pid/:txn", levelReadOnly, (*request).traces},
 }
 
 var systemRoutes = []route{
