@@ -1,0 +1,3 @@
+// Package fuzz runs random sequences of commands against a broker and a small
+// model of its rules, and compares every answer. The tests are all there is.
+package fuzz

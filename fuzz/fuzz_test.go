@@ -1,0 +1,134 @@
+package fuzz
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestBrokerFollowsItsRules runs random sequences of commands. Each has one
+// seed, which is printed when broker and model disagree, with the shortest
+// sequence found that still shows it. Long runs: QUEEND_SEQUENCES, QUEEND_OPS,
+// QUEEND_SEED (of the first sequence).
+func TestBrokerFollowsItsRules(t *testing.T) {
+	sequences, length, seed := setting(t, "QUEEND_SEQUENCES", 1000), setting(t, "QUEEND_OPS", 60), setting(t, "QUEEND_SEED", 1)
+	if testing.Short() {
+		sequences = min(sequences, 100)
+	}
+	var next atomic.Int64
+	for worker := range max(runtime.GOMAXPROCS(0), 2) {
+		t.Run(fmt.Sprint("worker ", worker), func(t *testing.T) {
+			t.Parallel()
+			for n := next.Add(1) - 1; n < int64(sequences) && !t.Failed(); n = next.Add(1) - 1 {
+				check(t, uint64(seed)+uint64(n), length)
+			}
+		})
+	}
+}
+
+func setting(t *testing.T, name string, def int) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return def
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// check runs the sequence of a seed and reports the first disagreement.
+func check(t *testing.T, seed uint64, length int) {
+	t.Helper()
+	s, ops, err := generate(seed, length)
+	if err == nil {
+		return
+	}
+	ops, least := shrink(s, ops, err)
+	t.Errorf("seed %d: %v\nshortest sequence: %v\n%s", seed, err, least, trace(s, ops))
+}
+
+// generate makes and runs a sequence until it ends or fails.
+func generate(seed uint64, length int) (s setup, ops []op, err error) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	s = newSetup(r)
+	err = with(s, func(h *harness) error {
+		g := &gen{Rand: r, h: h}
+		for range length {
+			o := g.next()
+			ops = append(ops, o)
+			if err := h.do(o); err != nil {
+				return fmt.Errorf("command %d: %w", len(ops)-1, err)
+			}
+		}
+		return h.verifyLog()
+	})
+	return s, ops, err
+}
+
+// replay runs commands that were made before.
+func replay(s setup, ops []op) error {
+	return with(s, func(h *harness) error {
+		for i, o := range ops {
+			if err := h.do(o); err != nil {
+				return fmt.Errorf("command %d: %w", i, err)
+			}
+		}
+		return h.verifyLog()
+	})
+}
+
+// with opens a harness in a directory of its own.
+func with(s setup, run func(*harness) error) error {
+	dir, err := os.MkdirTemp("", "queend-fuzz-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	h, err := newHarness(dir, s)
+	if err != nil {
+		return err
+	}
+	err = run(h)
+	if cerr := h.close(); err == nil && cerr != nil {
+		err = fmt.Errorf("close: %w", cerr)
+	}
+	return err
+}
+
+// shrinkTime bounds the search for a short sequence.
+const shrinkTime = 30 * time.Second
+
+// shrink drops commands for as long as the rest still fails.
+func shrink(s setup, ops []op, err error) ([]op, error) {
+	end := time.Now().Add(shrinkTime)
+	for size := max(len(ops)/2, 1); size > 0; size /= 2 {
+		for at := 0; at < len(ops) && time.Now().Before(end); {
+			fewer := append(append([]op{}, ops[:at]...), ops[min(at+size, len(ops)):]...)
+			if lesser := replay(s, fewer); lesser != nil {
+				ops, err = fewer, lesser
+			} else {
+				at += size
+			}
+		}
+	}
+	return ops, err
+}
+
+// trace prints a sequence as the source of a regression test.
+func trace(s setup, ops []op) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", literal(reflect.ValueOf(s)))
+	for _, o := range ops {
+		fmt.Fprintf(&b, "\t%s,\n", literal(reflect.ValueOf(o)))
+	}
+	return b.String()
+}
