@@ -374,6 +374,7 @@ func (b *Broker) placeFlushed(p *partition, f *file, run index.Run) {
 	p.end = max(p.end, p.flushed)
 	p.runs = p.runs.Insert(run)
 	f.runs++
+	b.countDead(p, &run)
 }
 
 // placeMerged puts a run in the place of those it was made from: the runs in
@@ -393,6 +394,7 @@ func (b *Broker) placeMerged(p *partition, f *file, run index.Run, replaces []qu
 	}
 	p.runs = p.runs.Replace(replaces, run)
 	f.runs++
+	b.countDead(p, &run)
 }
 
 func (v *idsGone) apply(b *Broker, _ int64) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"queend"
+	"queend/index"
 	"queend/sched"
 )
 
@@ -342,14 +343,19 @@ func (p *partition) lowestLetter() queend.Offset {
 }
 
 // payloadDied counts the bytes that a start which moved up from an offset
-// leaves without use. Ids stay; about idBytes of each is kept.
+// leaves without use.
 func (b *Broker) payloadDied(p *partition, from queend.Offset) {
-	const idBytes = 24
 	for i := p.runs.At(from); i < len(p.runs) && p.runs[i].Last < p.start; i++ {
-		r := &p.runs[i]
-		if f := b.state.files[r.File]; f != nil && r.PayloadFrom <= r.Last {
-			f.dead += max(int64(r.Bytes)-idBytes*int64(r.Last-r.First+1), 0)
-		}
+		b.countDead(p, &p.runs[i])
+	}
+}
+
+// countDead counts the payload of a run as dead if all of it is removed. Ids
+// stay; about idBytes of each is kept.
+func (b *Broker) countDead(p *partition, r *index.Run) {
+	const idBytes = 24
+	if f := b.state.files[r.File]; f != nil && r.Last < p.start && r.PayloadFrom <= r.Last {
+		f.dead += max(int64(r.Bytes)-idBytes*int64(r.Last-r.First+1), 0)
 	}
 }
 
