@@ -115,6 +115,7 @@ func (x *fetching) look() (waits bool) {
 	}
 	if x.w == nil {
 		x.w = b.newWaiter(x.due)
+		b.armWaiter(x.w)
 	}
 	for i := range x.out {
 		line := fetchLine{b.state.queue(x.r.Tenant, x.out[i].Queue), x.out[i].Partition}

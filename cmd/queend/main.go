@@ -26,11 +26,11 @@ const (
 var version = "dev"
 
 func main() {
-	os.Exit(run(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
 // run is main with everything passed in; it returns the exit code.
-func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Writer) int {
+func run(args []string, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		if command, ok := commands[args[0]]; ok {
 			return command(args[1:], stdout, stderr)
@@ -54,7 +54,7 @@ func run(args []string, lookup func(string) (string, bool), stdout, stderr io.Wr
 		fmt.Fprintln(stdout, "queend", versionText())
 		return exitOK
 	}
-	c, err := loadConfig(lookup)
+	c, err := loadConfig(environ)
 	if err != nil {
 		fmt.Fprintf(stderr, "queend: %v\n", err)
 		return exitUsage

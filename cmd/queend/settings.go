@@ -254,10 +254,25 @@ func setKey(c *config, text string) error {
 	return nil
 }
 
-// loadConfig reads the environment. lookup is os.LookupEnv. An unset or blank
-// variable is its default.
-func loadConfig(lookup func(string) (string, bool)) (*config, error) {
+// pollPrefix begins the names of settings of a server that polled.
+const pollPrefix = "POP_WAIT_"
+
+// loadConfig reads the environment, given as os.Environ does. An unset or
+// blank variable is its default.
+func loadConfig(environ []string) (*config, error) {
 	c := &config{hotlist: true, dedupOn: true, cleanup: true}
+	values := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		values[name] = value
+		if strings.HasPrefix(name, pollPrefix) {
+			c.notices = append(c.notices, name+" is ignored: parked pops are woken, never polled")
+		}
+	}
+	lookup := func(name string) (string, bool) {
+		value, ok := values[name]
+		return value, ok
+	}
 	for _, s := range allSettings() {
 		value, set := lookup(s.name)
 		set = set && (s.blank || strings.TrimSpace(value) != "")
