@@ -22,6 +22,12 @@ var families = map[string]string{
 	"queen_maintenance_mode_enabled": "gauge", "queen_file_buffer_pending": "gauge", "queen_file_buffer_failed": "gauge", "queen_file_buffer_db_healthy": "gauge",
 }
 
+// further are families of section 9 whose type the contract leaves open.
+var further = []string{
+	"queen_batches_fired_total", "queen_batch_items_fired_total", "queen_fusion_items_per_batch", "queen_raft_storage_full",
+	"queen_raft_admit_bytes", "queen_raft_admit_waiting", "queen_raft_admit_total", "queen_raft_log_fsync_seconds",
+}
+
 // sampleLine is one sample of the text format.
 var sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{([a-zA-Z_][a-zA-Z0-9_]*="(\\.|[^"\\])*",?)*\})? (NaN|[+-]?Inf|[-+0-9.eE]+)( \d+)?$`)
 
@@ -55,6 +61,11 @@ func TestS9_PrometheusPageIsWellFormed(t *testing.T) {
 		}
 		if !help[name] {
 			t.Errorf("%s has no HELP", name)
+		}
+	}
+	for _, name := range further {
+		if kind[name] == "" || !help[name] {
+			t.Errorf("%s has no HELP and TYPE", name)
 		}
 	}
 }

@@ -55,8 +55,9 @@ func TestS8_TraceNames(t *testing.T) {
 	if len(list) != 2 {
 		t.Fatalf("%d traces", len(list))
 	}
-	list[0].hasKeys("id event_type data consumer_group worker_id created_at trace_names transaction_id partition_id queue_name partition_name message_payload").
-		is("transaction_id", txn, "partition_id", "7", "message_payload", nil)
+	find(t, list, "transaction_id", txn+"b")
+	find(t, list, "transaction_id", txn).is("partition_id", "7", "message_payload", nil).
+		hasKeys("id event_type data consumer_group worker_id created_at trace_names transaction_id partition_id queue_name partition_name message_payload")
 	page := e.get("/api/v1/traces/by-name/"+name+"?limit=1&offset=1").obj(http.StatusOK).is("total", 2)
 	if len(page.list("traces")) != 1 {
 		t.Errorf("%d traces on the page", len(page.list("traces")))
