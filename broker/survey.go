@@ -26,9 +26,10 @@ func (b *Broker) survey(q *queue, visit func(f *finder, p *partition) (ready boo
 				end = to == len(q.order)
 				again = slices.Clone(q.order[min(from, to):to])
 			}
-			return slices.DeleteFunc(again, func(p *partition) bool {
-				return p == nil || p.ord < 0 || visit(f, p)
-			})
+			for len(again) > 0 && (again[0] == nil || again[0].ord < 0 || visit(f, again[0])) {
+				again = again[1:]
+			}
+			return again
 		})
 		if err != nil {
 			return err
