@@ -145,8 +145,8 @@ func (r *crashRun) restart(ctx context.Context) error {
 }
 
 // crash runs all clients and the killer, then lets the groups get the rest.
-func (r *crashRun) crash(ctx context.Context) (string, error) {
-	g, ctx := newCrew(ctx)
+func (r *crashRun) crash(parent context.Context) (string, error) {
+	g, ctx := newCrew(parent)
 	for i, hand := range deal(r.records, pushers) {
 		g.run(func() error { return r.produce(ctx, hand, r.random(i)) })
 	}
@@ -164,6 +164,9 @@ func (r *crashRun) crash(ctx context.Context) (string, error) {
 		return r.watchDrain(ctx)
 	})
 	err := g.wait()
+	if err == nil {
+		err = context.Cause(parent)
+	}
 	n := r.history.counts
 	return fmt.Sprintf("%d kills (boots up to %s); %d pushed, %d again; %d delivered, %d completed, %d filed; %d answers lost",
 		r.kills, short(longest(r.boots)), n.pushed, n.repeated, n.delivered, n.completed, n.filed, n.lost), err
@@ -217,27 +220,46 @@ func (r *crashRun) killBooting(rng *rand.Rand) error {
 
 // watchDrain returns when the kills are over and the groups have everything.
 func (r *crashRun) watchDrain(ctx context.Context) error {
+	c := caller{target: r.broker.target}
+	defer c.close()
 	var until time.Time
 	for {
-		select {
-		case <-ctx.Done():
+		sleep(ctx, 25*time.Millisecond)
+		if ctx.Err() != nil {
 			return nil
-		case <-time.After(25 * time.Millisecond):
 		}
-		if !r.stopPush.Load() {
+		if !r.stopPush.Load() || r.pushersLeft.Load() > 0 {
 			continue
 		}
 		if until.IsZero() {
 			until = time.Now().Add(r.drain)
 		}
-		behind := r.history.behind(crashGroups)
+		behind, err := r.behind(ctx, &c)
 		switch {
-		case behind == "" && r.pushersLeft.Load() == 0:
+		case err != nil:
+			return stopped(ctx, err)
+		case behind == "":
 			return nil
 		case time.Now().After(until):
 			return fmt.Errorf("not drained %s after the last kill: %s", r.drain, behind)
 		}
 	}
+}
+
+// behind says who has not settled everything, "" if nobody.
+func (r *crashRun) behind(ctx context.Context, c *caller) (string, error) {
+	if behind := r.history.behind(crashGroups); behind != "" {
+		return behind, nil
+	}
+	for _, queue := range r.queues {
+		for _, group := range crashGroups {
+			pending, err := c.pending(ctx, queue, group)
+			if err != nil || pending > 0 {
+				return fmt.Sprintf("group %s has %d pending in %s", group, pending, queue), err
+			}
+		}
+	}
+	return "", nil
 }
 
 // marked chooses the messages that are failed until they are dead-lettered:

@@ -262,15 +262,15 @@ func (h *history) lost() {
 	h.counts.lost++
 }
 
-// behind names a lane that a group has not settled to its end, "" if none.
+// behind names a lane whose end a group has not acked yet, "" if none. The
+// answer to an ack may be lost, so whether it was carried out is asked elsewhere.
 func (h *history) behind(groups []string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for at, l := range h.lanes {
 		for _, group := range groups {
-			p := l.group(group)
-			if done := p.settled(); done < int64(len(l.sent)) {
-				return fmt.Sprintf("group %s has settled %d of the %d messages of %s", group, done, len(l.sent), at)
+			if p := l.group(group); p.reach < int64(len(l.sent)) {
+				return fmt.Sprintf("group %s has acked %d of the %d messages of %s", group, p.reach, len(l.sent), at)
 			}
 		}
 	}

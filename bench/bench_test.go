@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// binary is the broker built for these tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == serveFloorName {
+		main() // this process was started to be a floor
+	}
+	os.Exit(build(m))
+}
+
+// build makes the binary, runs the tests and removes it.
+func build(m *testing.M) int {
+	tmp, err := os.MkdirTemp("", "queend-bench-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	defer os.RemoveAll(tmp)
+	binary = filepath.Join(tmp, "queend")
+	command := exec.Command("go", "build", "-o", binary, "./cmd/queend")
+	command.Dir = ".."
+	if text, err := command.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: building cmd/queend: %v\n%s", err, text)
+		return 1
+	}
+	return m.Run()
+}
+
+// bench runs the command and fails the test unless it ends with code 0.
+func bench(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	args = append(args, "-binary", binary, "-dir", t.TempDir())
+	if code := run(t.Context(), args, &out, &errOut); code != 0 {
+		t.Fatalf("bench %s ended with code %d\n%s%s", strings.Join(args, " "), code, out.String(), errOut.String())
+	}
+	return out.String()
+}
+
+// needRecords skips the test where the files of iso-codes are missing.
+func needRecords(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(recordsDir); errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("SKIPPED, NOT TESTED: %s does not exist; make deps installs it (Debian package iso-codes)", recordsDir)
+	}
+}
+
+func TestRealRecordsComeBackWholeInOrderAndOnce(t *testing.T) {
+	needRecords(t)
+	t.Log("\n" + bench(t, "real"))
+}
+
+func TestTwentyKillsLoseNothing(t *testing.T) {
+	needRecords(t)
+	t.Log("\n" + bench(t, "crash", "-kills", "20", "-count", "2000", "-rate", "2500", "-up", "500ms", "-limit", "60s"))
+}
+
+func TestRatioChecksItsRows(t *testing.T) {
+	out := bench(t, "ratio", "-rounds", "1", "-seconds", "0.2")
+	for _, s := range shapes {
+		if !strings.Contains(out, `{"row":"`+s.name+`"`) {
+			t.Errorf("no row %s in\n%s", s.name, out)
+		}
+	}
+}
+
+func TestUsageListsTheScenarios(t *testing.T) {
+	var out, errOut bytes.Buffer
+	if code := run(context.Background(), nil, &out, &errOut); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	for _, name := range []string{"real", "crash", "floor", "ratio"} {
+		if !strings.Contains(out.String(), "  "+name+" ") {
+			t.Errorf("%s is not listed in\n%s", name, out.String())
+		}
+	}
+	if strings.Contains(out.String(), serveFloorName) {
+		t.Error("the process of the floor is listed")
+	}
+}
+
+func TestBadUsageIsCode2(t *testing.T) {
+	for _, args := range [][]string{{"nothing"}, {"real", "-nosuchflag"}, {"real", "extra"}, {"ratio", "-binary", "/nonexistent"}} {
+		var out bytes.Buffer
+		if code := run(context.Background(), args, &out, &out); code != 2 {
+			t.Errorf("%v: code %d\n%s", args, code, out.String())
+		}
+	}
+}
+
+func TestMissingRecordsAreNamed(t *testing.T) {
+	_, err := readRecords(t.TempDir())
+	if !errors.Is(err, errNoRecords) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestRecordsKeepTheBytesOfTheirFile(t *testing.T) {
+	needRecords(t)
+	records, err := readRecords(recordsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(recordsDir, "iso_3166-2.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, r := range records {
+		if r.queue != "iso_3166-2" {
+			continue
+		}
+		n++
+		if !bytes.Contains(text, r.payload) || !bytes.Contains(r.payload, []byte("\n")) {
+			t.Fatalf("%s is not as it stands in the file:\n%s", r.id, r.payload)
+		}
+	}
+	if n < 1000 || len(records) < 10000 {
+		t.Errorf("%d records, %d of iso_3166-2", len(records), n)
+	}
+}
