@@ -258,9 +258,10 @@ func (b *Broker) optionsChanged(q *queue) {
 		return
 	}
 	for _, g := range q.groups {
-		for id := range g.d.armed {
+		waiting := g.d.armed
+		g.d.armed = nil
+		for id := range waiting {
 			if p := b.state.partitions[id]; p != nil {
-				delete(g.d.armed, id)
 				b.consider(p, g)
 			}
 		}
