@@ -99,10 +99,12 @@ func at(t *testing.T, value any, path ...any) any {
 	for _, step := range path {
 		switch key := step.(type) {
 		case string:
-			object, ok := value.(map[string]any)
-			if value, ok = object[key]; !ok {
-				t.Fatalf("%v has no %q", object, key)
+			object, _ := value.(map[string]any)
+			member, ok := object[key]
+			if !ok {
+				t.Fatalf("%v has no %q", value, key)
 			}
+			value = member
 		case int:
 			list, ok := value.([]any)
 			if !ok || key >= len(list) {

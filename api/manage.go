@@ -177,9 +177,3 @@ func instantOf(at *int64) *instant { return (*instant)(at) }
 
 // secondsOf turns microseconds into seconds, cut to milliseconds.
 func secondsOf(micros int64) float64 { return float64(micros/1000) / 1000 }
-
-// pagination is how a listing shows the page it was asked for.
-type pagination struct {
-	Limit  int `json:"limit"`
-	Offset int `json:"offset"`
-}

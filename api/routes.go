@@ -14,6 +14,8 @@ func routes() []route {
 		{"POST", "/api/v1/transaction", levelReadWrite, (*request).transaction},
 		{"POST", "/api/v1/configure", levelReadWrite, (*request).configure},
 		{"GET", "/health", levelPublic, (*request).health},
+		{"GET", "/metrics", levelPublic, (*request).metrics},
+		{"GET", "/metrics/prometheus", levelPublic, (*request).prometheus},
 	}
 	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, traceRoutes, systemRoutes} {
 		table = append(table, more...)

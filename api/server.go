@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
 	"queend/broker"
@@ -50,6 +51,8 @@ type Server struct {
 	config     Config
 	limits     limits
 	background context.Context // of what outlives its request
+	registry   *prometheus.Registry
+	started    time.Time
 }
 
 // newServer returns a server that answers by the table. The caller must call

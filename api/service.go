@@ -30,6 +30,8 @@ func New(c Config) (*Server, error) {
 	s.config = c
 	s.limits = limits{push: deadlineOf(c.PushTimeout), statement: deadlineOf(c.StatementTimeout)}
 	s.background = context.Background()
+	s.started = time.Now()
+	s.registry = newRegistry(s)
 	return s, nil
 }
 
