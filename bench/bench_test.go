@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // binary is the broker built for these tests.
@@ -68,6 +69,38 @@ func TestRealRecordsComeBackWholeInOrderAndOnce(t *testing.T) {
 func TestTwentyKillsLoseNothing(t *testing.T) {
 	needRecords(t)
 	t.Log("\n" + bench(t, "crash", "-kills", "20", "-count", "2000", "-rate", "2500", "-up", "500ms", "-limit", "60s"))
+}
+
+// cutTail takes the last bytes off the newest file of the log.
+func cutTail(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "data", "wal", "*", "*"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no log in %s (%v)", dir, err)
+	}
+	newest := files[len(files)-1]
+	info, err := os.Stat(newest)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(newest, max(0, info.Size()-3000))
+}
+
+// A broker that forgets what it has answered must be found out: here the end of
+// its log is cut off after each kill.
+func TestAForgetfulBrokerIsFoundOut(t *testing.T) {
+	needRecords(t)
+	records, err := readRecords(recordsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := crashConfig{common: common{binary: binary, dir: t.TempDir(), limit: 30 * time.Second}, kills: 5, seed: 1, rate: 3000,
+		workers: 2, lease: 1, up: 300 * time.Millisecond, drain: 5 * time.Second, harm: cutTail}
+	var out bytes.Buffer
+	err = c.kill(t.Context(), thin(records, 500), &out)
+	if err == nil {
+		t.Fatalf("nothing was found\n%s", out.String())
+	}
+	t.Log(err)
 }
 
 func TestRatioChecksItsRows(t *testing.T) {

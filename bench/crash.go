@@ -32,6 +32,8 @@ type crashConfig struct {
 	lease   int
 	up      time.Duration
 	drain   time.Duration
+	env     []string               // settings of the broker
+	harm    func(dir string) error // done to the directory after each kill, nil for none
 }
 
 // crashRun is one run of the scenario crash.
@@ -52,7 +54,7 @@ type crashRun struct {
 // audits in the end all that was answered. A kill leaves the page cache whole:
 // this finds what the broker forgets or makes up, not a missing sync.
 func runCrash(ctx context.Context, args []string, out io.Writer) error {
-	c := crashConfig{}
+	c := crashConfig{env: tight}
 	flags := flag.NewFlagSet("crash", flag.ContinueOnError)
 	source := flags.String("records", recordsDir, "directory of the JSON files")
 	count := flags.Int("count", 0, "use only about so many records, taken evenly; 0 is all")
@@ -70,28 +72,31 @@ func runCrash(ctx context.Context, args []string, out io.Writer) error {
 	if c.seed == 0 {
 		c.seed = uint64(time.Now().UnixNano())
 	}
+	if *easy {
+		c.env = nil
+	}
 	records, err := readRecords(*source)
 	if err != nil {
 		return err
 	}
+	return c.kill(ctx, thin(records, *count), out)
+}
+
+// kill makes one run with the records.
+func (c *crashConfig) kill(ctx context.Context, records []record, out io.Writer) error {
 	dir, remove, err := c.workspace()
 	if err != nil {
 		return err
 	}
 	defer remove()
-	env := tight
-	if *easy {
-		env = nil
-	}
-	broker, err := newBroker(c.binary, dir, env...)
+	broker, err := newBroker(c.binary, dir, c.env...)
 	if err != nil {
 		return err
 	}
 	defer broker.kill()
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	records = thin(records, *count)
-	r := &crashRun{crashConfig: c, records: records, queues: queuesOf(records), broker: broker, history: newHistory(), report: report{out}}
+	r := &crashRun{crashConfig: *c, records: records, queues: queuesOf(records), broker: broker, history: newHistory(), report: report{out}}
 	r.report.note("seed", "%d, kills %d, %d records in a loop", c.seed, c.kills, len(records))
 	if err := r.run(ctx); err != nil {
 		return fmt.Errorf("seed %d: %w\nlog of the broker:\n%s", c.seed, err, broker.logTail(20))
@@ -190,6 +195,11 @@ func (r *crashRun) killer(ctx context.Context, rng *rand.Rand) error {
 			return nil
 		}
 		r.broker.kill()
+		if r.harm != nil {
+			if err := r.harm(r.broker.dir); err != nil {
+				return err
+			}
+		}
 		if kill%4 == 3 {
 			if err := r.killBooting(rng); err != nil {
 				return err

@@ -117,8 +117,14 @@ func (r *ratioRun) row(ctx context.Context, s shape) (row, error) {
 	if err := broker.resume(); err != nil {
 		return row{}, err
 	}
-	found.Checked, err = checkLoad(ctx, onBroker)
-	return found, err
+	if found.Checked, err = checkLoad(ctx, onBroker); err != nil {
+		return row{}, err
+	}
+	broker.stop()
+	if code := broker.cmd.ProcessState.ExitCode(); code != 0 {
+		return row{}, fmt.Errorf("the broker ended with code %d\n%s", code, broker.logTail(10))
+	}
+	return found, nil
 }
 
 // started starts a server, connects to it and warms both up.
