@@ -127,7 +127,7 @@ func (g *gen) push() op {
 
 // instant is a time that has to do with the messages there are.
 func (g *gen) instant() int64 {
-	at := g.h.m.now
+	at := g.h.m.clock()
 	if p := g.part(); p != nil && p.end() > 0 && g.oneIn(2) {
 		at = p.msgs[g.IntN(p.end())].time
 	}
@@ -242,7 +242,7 @@ func (g *gen) lanes(wanted func(*mRow) bool) (all []lane) {
 
 // lane is a lane to ack on: mostly one with a live lease.
 func (g *gen) lane() (l lane, found bool) {
-	all := g.lanes(func(r *mRow) bool { return r.live(g.h.m.now) })
+	all := g.lanes(func(r *mRow) bool { return r.live(g.h.m.clock()) })
 	if len(all) == 0 || g.oneIn(5) {
 		all = g.lanes(func(r *mRow) bool { return true })
 	}

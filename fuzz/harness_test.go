@@ -28,11 +28,13 @@ type setup struct {
 type harness struct {
 	setup
 	base   string // directory for data directories
-	opened int    // how many were used
+	used   int    // how many of them
+	opened uint64 // how often a broker was opened
 	wall   atomic.Int64
 	failed atomic.Value // error of the log
 
 	b       *broker.Broker
+	ctx     context.Context // of the command that runs: ends when it hangs
 	m       *model
 	parked  []*parkedPop
 	answers chan *parkedPop
@@ -55,12 +57,13 @@ func newHarness(base string, s setup) (*harness, error) {
 	return h, h.open()
 }
 
-func (h *harness) dir() string { return filepath.Join(h.base, fmt.Sprint(h.opened)) }
+func (h *harness) dir() string { return filepath.Join(h.base, fmt.Sprint(h.used)) }
 
 func (h *harness) open() error {
+	h.opened++
 	c := broker.Config{
 		Dir: h.dir(), Now: h.wall.Load, Manual: true, Sync: log.SyncNever,
-		Rand:        rand.New(rand.NewPCG(h.Seed, uint64(h.opened))),
+		Rand:        rand.New(rand.NewPCG(h.Seed, h.opened)),
 		WindowBatch: h.WindowBatch, QuietWindow: h.Quiet, TxnWindowSeconds: h.TxnWindow, PopMaxBytes: h.PopMaxBytes,
 		TailBytes: h.TailBytes, SegmentBytes: h.SegmentBytes, DedupCacheBytes: h.DedupCacheBytes,
 		CheckpointBytes: h.CheckpointBytes, SealAgeSeconds: h.SealAgeSeconds,
@@ -87,8 +90,14 @@ func (h *harness) do(o op) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
+	var done context.CancelFunc
+	h.ctx, done = context.WithTimeout(context.Background(), patience)
+	defer done()
 	if err := o.run(h); err != nil {
 		return err
+	}
+	if h.ctx.Err() != nil {
+		return errors.New("the command did not end")
 	}
 	if err := h.settle(); err != nil {
 		return err
@@ -142,7 +151,7 @@ func (o restartOp) run(h *harness) error {
 	h.last = nil
 	if o.Crash {
 		from := h.dir()
-		h.opened++
+		h.used++
 		if err := os.CopyFS(h.dir(), os.DirFS(from)); err != nil {
 			return err
 		}
@@ -186,7 +195,7 @@ func (o maintainOp) run(h *harness) error {
 		if len(candidates) == 0 {
 			continue
 		}
-		d, err := h.b.QueueDetail(context.Background(), broker.DefaultTenant, q.name)
+		d, err := h.b.QueueDetail(h.ctx, broker.DefaultTenant, q.name)
 		if err != nil {
 			return err
 		}

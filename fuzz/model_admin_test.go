@@ -251,7 +251,7 @@ func (m *model) retain() {
 func (m *model) newStart(q *mQueue, p *mPart) int {
 	o := &q.opts
 	older := func(off int, seconds int64) bool {
-		return seconds > 0 && p.msgs[off].time < m.now-seconds*second
+		return seconds > 0 && p.msgs[off].time < m.clock()-seconds*second
 	}
 	slowest := -1
 	if groups := m.poppedGroups(q); len(groups) > 0 {
@@ -289,11 +289,11 @@ func (m *model) mayGo(p *mPart) bool {
 		return false
 	}
 	for _, r := range p.rows {
-		if r.live(m.now) {
+		if r.live(m.clock()) {
 			return false
 		}
 	}
-	return max(p.created, p.lastTime(), p.lastUse)+m.rules.CleanupDays*broker.Day < m.now+second
+	return max(p.created, p.lastTime(), p.lastUse)+m.rules.CleanupDays*broker.Day < m.clock()+second
 }
 
 func (m *model) hasLetters(p *mPart) bool {

@@ -75,7 +75,7 @@ func (m *model) offers(lanes []lane) (all []offer) {
 func (m *model) offer(l lane) offer {
 	o := offer{lane: l}
 	r := l.g.cursor(l.p).clone()
-	if r.live(m.now) {
+	if r.live(m.clock()) {
 		return o
 	}
 	for m.ready(l, r) {
@@ -92,7 +92,7 @@ func (m *model) offer(l lane) offer {
 			r = m.withoutHead(r, visible[0])
 			continue
 		}
-		if l.p.q.opts.MaxDeliveries > 0 && (r.redelivers(next) || next <= r.isolate) {
+		if l.p.q.opts.MaxDeliveries > 0 && (r.redelivers(next) || 0 < r.isolate && next <= r.isolate) {
 			visible = visible[:1]
 		}
 		o.offs = visible
@@ -104,7 +104,7 @@ func (m *model) offer(l lane) offer {
 // ready reports whether delays and windows let a lane go.
 func (m *model) ready(l lane, r *mRow) bool {
 	next := max(r.committed+1, l.p.start)
-	if next >= l.p.end() || r.notBefore > m.now {
+	if next >= l.p.end() || r.notBefore > m.clock() {
 		return false
 	}
 	window := l.p.q.opts.WindowBuffer * second
@@ -112,17 +112,17 @@ func (m *model) ready(l lane, r *mRow) bool {
 		return true
 	}
 	if m.rules.Quiet {
-		return l.p.lastTime()+window <= m.now
+		return l.p.lastTime()+window <= m.clock()
 	}
 	if int64(l.p.end()-next) >= m.rules.WindowBatch {
 		return true
 	}
-	return max(l.p.msgs[next].time, r.lastDelivery)+window <= m.now
+	return max(l.p.msgs[next].time, r.lastDelivery)+window <= m.clock()
 }
 
 // visible lists the messages from next on that are old enough.
 func (m *model) visible(p *mPart, next int) (offs []int) {
-	for off := next; off < p.end() && p.msgs[off].time <= m.now-p.q.opts.DelayedProcessing*second; off++ {
+	for off := next; off < p.end() && p.msgs[off].time <= m.clock()-p.q.opts.DelayedProcessing*second; off++ {
 		offs = append(offs, off)
 	}
 	return offs
@@ -158,7 +158,7 @@ func (m *model) fileHead(l lane, off int) {
 func (m *model) seal(lanes []lane, sure bool) {
 	for _, l := range lanes {
 		r := l.g.cursor(l.p)
-		if r.live(m.now) || l.p.start < l.p.end() || r.committed >= l.p.end()-1 {
+		if r.live(m.clock()) || l.p.start < l.p.end() || r.committed >= l.p.end()-1 {
 			continue
 		}
 		r = r.clone()
@@ -167,7 +167,7 @@ func (m *model) seal(lanes []lane, sure bool) {
 		}
 		r.maybeSealed = !sure
 		if sure || l.p.rows[l.g] != nil {
-			l.g.set(l.p, r, m.now)
+			l.g.set(l.p, r, m.clock())
 		}
 	}
 }

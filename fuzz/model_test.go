@@ -84,21 +84,21 @@ type mLabel struct {
 
 // mRow is how far a group is on a partition.
 type mRow struct {
-	committed                int
-	lastDelivery             int64
-	settled                  queend.ID
-	settledFrom, settledTo   int
-	lease                    queend.ID
-	until                    int64
-	batchEnd                 int
-	conflated                bool
-	retry                    int64
-	notBefore                int64
-	attempts                 int64
-	spanStart, spanEnd       int // last delivered, when attempts > 0
-	isolate, headOff         int
-	headCount                int64
-	maybeSealed              bool // the broker may have put committed at the end
+	committed              int
+	lastDelivery           int64
+	settled                queend.ID
+	settledFrom, settledTo int
+	lease                  queend.ID
+	until                  int64
+	batchEnd               int
+	conflated              bool
+	retry                  int64
+	notBefore              int64
+	attempts               int64
+	spanStart, spanEnd     int // last delivered, when attempts > 0
+	isolate, headOff       int
+	headCount              int64
+	maybeSealed            bool // the broker may have put committed at the end
 }
 
 type mLetter struct {
@@ -129,6 +129,9 @@ func (m *model) stamp() int64 {
 	m.last = max(m.now, m.last+1)
 	return m.last
 }
+
+// clock is the present: never before what was stamped.
+func (m *model) clock() int64 { return max(m.now, m.last) }
 
 // queue finds or makes a queue, as a push or a pop does.
 func (m *model) queue(name string) *mQueue {

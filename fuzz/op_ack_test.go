@@ -1,7 +1,6 @@
 package fuzz
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -77,7 +76,7 @@ func (o ackOp) run(h *harness) error {
 		}
 		calls[k] = append(calls[k], i)
 	}
-	got, err := h.b.Ack(context.Background(), broker.DefaultTenant, group, items)
+	got, err := h.b.Ack(h.ctx, broker.DefaultTenant, group, items)
 	if err != nil {
 		return fmt.Errorf("ack: %w", err)
 	}
@@ -137,7 +136,7 @@ func (o txnOp) run(h *harness) error {
 	for _, ref := range o.Required {
 		required = append(required, h.lease(ref))
 	}
-	got, err := h.b.Transaction(context.Background(), broker.DefaultTenant, o.Producer, ops, required)
+	got, err := h.b.Transaction(h.ctx, broker.DefaultTenant, o.Producer, ops, required)
 	if err != nil {
 		return fmt.Errorf("transaction: %w", err)
 	}

@@ -1,7 +1,6 @@
 package fuzz
 
 import (
-	"context"
 	"fmt"
 
 	"queend"
@@ -19,7 +18,7 @@ func (o configureOp) run(h *harness) error {
 	if h.bringsBack(o) {
 		return nil
 	}
-	got, err := h.b.Configure(context.Background(), broker.Configure{
+	got, err := h.b.Configure(h.ctx, broker.Configure{
 		Tenant: broker.DefaultTenant, Queue: o.Queue, Merge: o.Merge, Settings: o.Set,
 	})
 	if err != nil {
@@ -54,7 +53,7 @@ func (h *harness) bringsBack(o configureOp) bool {
 	was, will := h.m.ackWindow(q), h.m.ackWindow(&trial)
 	for _, p := range q.order {
 		for _, msg := range p.msgs {
-			if will > was && msg.time < h.m.now-was+second {
+			if will > was && msg.time < h.m.clock()-was+second {
 				return true
 			}
 		}
@@ -66,7 +65,7 @@ func (h *harness) bringsBack(o configureOp) bool {
 type deleteQueueOp struct{ Queue string }
 
 func (o deleteQueueOp) run(h *harness) error {
-	existed, err := h.b.DeleteQueue(context.Background(), broker.DefaultTenant, o.Queue)
+	existed, err := h.b.DeleteQueue(h.ctx, broker.DefaultTenant, o.Queue)
 	if err != nil {
 		return fmt.Errorf("delete queue: %w", err)
 	}
@@ -91,7 +90,7 @@ func (o deleteGroupOp) run(h *harness) error {
 			}
 		}
 	}
-	n, err := h.b.DeleteGroup(context.Background(), broker.DefaultTenant, o.Group, o.Queue, o.Metadata)
+	n, err := h.b.DeleteGroup(h.ctx, broker.DefaultTenant, o.Group, o.Queue, o.Metadata)
 	if err != nil {
 		return fmt.Errorf("delete group: %w", err)
 	}
@@ -108,7 +107,7 @@ type subscribeOp struct {
 }
 
 func (o subscribeOp) run(h *harness) error {
-	n, err := h.b.SetSubscription(context.Background(), broker.DefaultTenant, o.Group, o.At)
+	n, err := h.b.SetSubscription(h.ctx, broker.DefaultTenant, o.Group, o.At)
 	if err != nil {
 		return fmt.Errorf("subscription: %w", err)
 	}
@@ -127,7 +126,7 @@ type seekOp struct {
 }
 
 func (o seekOp) run(h *harness) error {
-	ctx, to := context.Background(), broker.SeekTarget{ToEnd: o.ToEnd, At: o.At}
+	ctx, to := h.ctx, broker.SeekTarget{ToEnd: o.ToEnd, At: o.At}
 	var n int
 	var err error
 	if o.Part == nil {
@@ -158,7 +157,7 @@ type replayOp struct {
 
 func (o replayOp) run(h *harness) error {
 	if len(h.m.letters) == 0 {
-		_, err := h.b.ReplayByID(context.Background(), broker.DefaultTenant, queend.ID{1}, broker.ReplayTarget{}, nil)
+		_, err := h.b.ReplayByID(h.ctx, broker.DefaultTenant, queend.ID{1}, broker.ReplayTarget{}, nil)
 		if refusal(err) != broker.CodeNotFound {
 			return fmt.Errorf("replay of nothing: %v", err)
 		}
@@ -175,7 +174,7 @@ func (o replayOp) run(h *harness) error {
 			}
 		}
 		txn = ""
-		got, err = h.b.ReplayByAddress(context.Background(), broker.DefaultTenant, l.part.uuid, []byte(l.msg.txn), o.Producer)
+		got, err = h.b.ReplayByAddress(h.ctx, broker.DefaultTenant, l.part.uuid, []byte(l.msg.txn), o.Producer)
 	} else {
 		if o.Queue != nil {
 			queue = *o.Queue
@@ -183,7 +182,7 @@ func (o replayOp) run(h *harness) error {
 		if o.Part != nil {
 			part = *o.Part
 		}
-		got, err = h.b.ReplayByID(context.Background(), broker.DefaultTenant, l.id, broker.ReplayTarget{Queue: o.Queue, Partition: o.Part}, o.Producer)
+		got, err = h.b.ReplayByID(h.ctx, broker.DefaultTenant, l.id, broker.ReplayTarget{Queue: o.Queue, Partition: o.Part}, o.Producer)
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
@@ -219,7 +218,7 @@ type lettersOp struct {
 }
 
 func (o lettersOp) run(h *harness) error {
-	ctx := context.Background()
+	ctx := h.ctx
 	query := broker.DeadLetterQuery{
 		Tenant: broker.DefaultTenant, Queue: o.Queue, Group: o.Group, Partition: o.Part, ErrorContains: o.Text, Limit: o.Limit,
 	}
@@ -261,7 +260,7 @@ func (o lettersOp) run(h *harness) error {
 
 // learnID reads the id that the broker gave a message.
 func (h *harness) learnID(p *mPart, msg *mMsg) error {
-	out, err := h.b.Fetch(context.Background(), broker.FetchRequest{
+	out, err := h.b.Fetch(h.ctx, broker.FetchRequest{
 		Tenant: broker.DefaultTenant, Entries: []broker.FetchEntry{{Queue: p.q.name, Partition: p.name, Offset: offset(msg.off), MaxBytes: 1}},
 	})
 	if err != nil || len(out[0].Records) == 0 {
@@ -284,7 +283,7 @@ func (o deleteLetterOp) run(h *harness) error {
 	l := h.m.letters[o.N%len(h.m.letters)]
 	gone := []*mLetter{l}
 	if !o.Address {
-		found, err := h.b.DeleteDeadLetter(context.Background(), broker.DefaultTenant, l.id)
+		found, err := h.b.DeleteDeadLetter(h.ctx, broker.DefaultTenant, l.id)
 		if err != nil || !found {
 			return fmt.Errorf("delete dead letter: %v, %v", found, err)
 		}
@@ -297,7 +296,7 @@ func (o deleteLetterOp) run(h *harness) error {
 			gone = append(gone, other)
 		}
 	}
-	n, err := h.b.DeleteAddress(context.Background(), broker.DefaultTenant, l.part.uuid, []byte(l.msg.txn))
+	n, err := h.b.DeleteAddress(h.ctx, broker.DefaultTenant, l.part.uuid, []byte(l.msg.txn))
 	if err != nil || n != len(gone) {
 		return fmt.Errorf("delete address: %d, %v, want %d", n, err, len(gone))
 	}

@@ -1,7 +1,6 @@
 package fuzz
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -99,7 +98,7 @@ func (o pushOp) run(h *harness) error {
 	for i, it := range o.Items {
 		items[i] = it.request()
 	}
-	got, err := h.b.Push(context.Background(), broker.DefaultTenant, o.Producer, items)
+	got, err := h.b.Push(h.ctx, broker.DefaultTenant, o.Producer, items)
 	if err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
@@ -157,7 +156,7 @@ func (o popOp) run(h *harness) error {
 	if c.Wait {
 		return h.park(c)
 	}
-	res, err := h.b.Pop(context.Background(), c.request())
+	res, err := h.b.Pop(h.ctx, c.request())
 	if err != nil {
 		return fmt.Errorf("pop: %w", err)
 	}
@@ -245,7 +244,7 @@ func (o giveBackOp) run(h *harness) error {
 	if h.last == nil {
 		return nil
 	}
-	h.b.GiveBack(context.Background(), h.last.res)
+	h.b.GiveBack(h.ctx, h.last.res)
 	h.m.giveBack(h.last.claims, h.last.res.LeaseID)
 	h.last = nil
 	return nil
@@ -259,7 +258,7 @@ type extendOp struct {
 
 func (o extendOp) run(h *harness) error {
 	lease := h.lease(o.Lease)
-	n, until, err := h.b.Extend(context.Background(), broker.DefaultTenant, lease, o.Seconds)
+	n, until, err := h.b.Extend(h.ctx, broker.DefaultTenant, lease, o.Seconds)
 	if err != nil {
 		return fmt.Errorf("extend: %w", err)
 	}
@@ -274,7 +273,7 @@ func (o extendOp) run(h *harness) error {
 type releaseOp struct{ Lease leaseRef }
 
 func (o releaseOp) run(h *harness) error {
-	n, err := h.b.Release(context.Background(), broker.DefaultTenant, h.lease(o.Lease))
+	n, err := h.b.Release(h.ctx, broker.DefaultTenant, h.lease(o.Lease))
 	if err != nil {
 		return fmt.Errorf("release: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // patience is how long a parked pop may take to answer once it must. It is
 // long so that a busy machine fails no test; only a broken broker waits it out.
-const patience = 10 * time.Second
+const patience = 5 * time.Second
 
 // parkedPop is a pop that waits in a goroutine of its own.
 type parkedPop struct {
@@ -38,7 +38,7 @@ func (c *popCall) request() broker.PopRequest {
 
 // park starts a waiting pop and returns it once it has answered or waits.
 func (h *harness) park(c popCall) error {
-	p := &parkedPop{call: c, look: h.m.now, due: h.m.now + (c.TimeoutMS-50)*millisecond}
+	p := &parkedPop{call: c, look: h.m.clock(), due: h.m.clock() + (c.TimeoutMS-50)*millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	req := c.request()
@@ -75,12 +75,12 @@ func (p *parkedPop) filling(m *model) bool {
 	batch, _ := p.call.limits(false)
 	until := min(p.look+q.opts.MinPopWaitTime*millisecond, p.due)
 	part, g := q.parts[p.call.Part], q.groups[p.call.Group]
-	if q.opts.MinPopWaitTime == 0 || batch <= 1 || m.now >= until || part == nil || g == nil {
+	if q.opts.MinPopWaitTime == 0 || batch <= 1 || m.clock() >= until || part == nil || g == nil {
 		return false
 	}
 	r := g.cursor(part)
 	n := part.pending(r.committed)
-	if r.live(m.now) || len(m.offer(lane{g, part}).offs) == 0 {
+	if r.live(m.clock()) || len(m.offer(lane{g, part}).offs) == 0 {
 		n = 0
 	}
 	return n > 0 && n < batch
@@ -128,7 +128,7 @@ func (h *harness) stranded() error {
 // mustAnswer reports whether a parked pop has something to say now.
 func (h *harness) mustAnswer(p *parkedPop) bool {
 	lanes := h.m.prepare(&p.call)
-	if h.m.now >= p.due {
+	if h.m.clock() >= p.due {
 		return true
 	}
 	if p.unsure {
@@ -178,7 +178,7 @@ func (h *harness) unparked() (string, error) {
 			want[[2]string{p.call.Queue, p.call.Group}]++
 		}
 	}
-	rows, err := h.b.ConsumerGroups(context.Background(), broker.DefaultTenant)
+	rows, err := h.b.ConsumerGroups(h.ctx, broker.DefaultTenant)
 	if err != nil {
 		return "", err
 	}
@@ -211,7 +211,7 @@ func (h *harness) answered(p *parkedPop) error {
 	if p.err != nil {
 		return fmt.Errorf("parked pop: %w", p.err)
 	}
-	if len(p.res.Messages) == 0 && h.m.now < p.due {
+	if len(p.res.Messages) == 0 && h.m.clock() < p.due {
 		return fmt.Errorf("a parked pop answered empty before its time: %+v", p.call)
 	}
 	return h.compare(&p.call, p.res)

@@ -1,7 +1,6 @@
 package fuzz
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -10,7 +9,7 @@ import (
 
 // verify compares everything that can be read without changing anything.
 func (h *harness) verify() error {
-	rows, err := h.b.Queues(context.Background(), broker.DefaultTenant)
+	rows, err := h.b.Queues(h.ctx, broker.DefaultTenant)
 	if err != nil {
 		return err
 	}
@@ -30,7 +29,7 @@ func (h *harness) verify() error {
 }
 
 func (h *harness) verifyQueue(q *mQueue) error {
-	d, err := h.b.QueueDetail(context.Background(), broker.DefaultTenant, q.name)
+	d, err := h.b.QueueDetail(h.ctx, broker.DefaultTenant, q.name)
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (m *model) counts(p *mPart) (c broker.MessageCounts) {
 	for _, g := range groups {
 		r := g.cursor(p)
 		lowest = min(lowest, r.committed)
-		for off := max(r.committed+1, p.start); r.live(m.now) && off <= r.batchEnd; off++ {
+		for off := max(r.committed+1, p.start); r.live(m.clock()) && off <= r.batchEnd; off++ {
 			leased[off] = true
 		}
 	}
@@ -88,7 +87,7 @@ func (m *model) counts(p *mPart) (c broker.MessageCounts) {
 }
 
 func (h *harness) depth(g *mGroup) (map[string]broker.DepthRow, *broker.Depth, error) {
-	d, err := h.b.Depth(context.Background(), broker.DefaultTenant, g.q.name, &g.name)
+	d, err := h.b.Depth(h.ctx, broker.DefaultTenant, g.q.name, &g.name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +109,7 @@ func (h *harness) verifyDepth(g *mGroup) error {
 	for _, p := range g.q.order {
 		r := g.cursor(p)
 		want := broker.DepthRow{Partition: p.name, Pending: int64(p.pending(r.committed))}
-		if r.live(h.m.now) {
+		if r.live(h.m.clock()) {
 			want.Processing = int64(max(r.batchEnd-max(r.committed+1, p.start)+1, 0))
 		}
 		want.Ready = want.Pending - want.Processing
@@ -125,7 +124,7 @@ func (h *harness) verifyDepth(g *mGroup) error {
 func (h *harness) verifyLetters() error {
 	var got []broker.DeadLetter
 	for {
-		page, err := h.b.DeadLetters(context.Background(), broker.DeadLetterQuery{
+		page, err := h.b.DeadLetters(h.ctx, broker.DeadLetterQuery{
 			Tenant: broker.DefaultTenant, Limit: 1000, Offset: len(got),
 		})
 		if err != nil {
@@ -152,7 +151,7 @@ func (h *harness) verifyLog() error {
 	for _, name := range h.m.names() {
 		for _, p := range h.m.queues[name].order {
 			for off := p.start; off < p.end(); {
-				out, err := h.b.Fetch(context.Background(), broker.FetchRequest{
+				out, err := h.b.Fetch(h.ctx, broker.FetchRequest{
 					Tenant: broker.DefaultTenant, Entries: []broker.FetchEntry{{Queue: name, Partition: p.name, Offset: offset(off), MaxBytes: 1 << 20}},
 				})
 				if err != nil {
