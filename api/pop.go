@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -135,8 +136,16 @@ func appendConflation(dst []byte, res *broker.PopResult) []byte {
 	return dst
 }
 
+// deliveredBytes is about what a message takes in the answer beside its payload.
+const deliveredBytes = 512
+
 func appendPop(dst []byte, req *broker.PopRequest, res *broker.PopResult) []byte {
 	first := &res.Messages[0]
+	size := deliveredBytes * len(res.Messages)
+	for i := range res.Messages {
+		size += len(res.Messages[i].Payload)
+	}
+	dst = slices.Grow(dst, size)
 	dst = append(dst, `{"success":true`...)
 	dst = appendText(dst, "queue", req.Queue)
 	dst = appendText(dst, "partition", first.Partition)

@@ -3,6 +3,9 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"sync"
 
 	"queend"
 	"queend/api/jsonscan"
@@ -17,9 +20,22 @@ const (
 
 var errItemsRequired = errors.New("items must be an array")
 
+// pushItems are lists of items to be used again. The broker keeps none.
+var pushItems = sync.Pool{New: func() any { return new([]broker.PushItem) }}
+
+// pushResultBytes is about what one result of a push takes in the answer.
+const pushResultBytes = 192
+
 // push answers POST /api/v1/push (CONTRACT section 4.1).
 func (r *request) push() {
-	items, err := decodePush(r.body())
+	scratch := pushItems.Get().(*[]broker.PushItem)
+	defer func() {
+		clear(*scratch)
+		*scratch = (*scratch)[:0]
+		pushItems.Put(scratch)
+	}()
+	items, err := decodePush(*scratch, r.body())
+	*scratch = items
 	if err != nil {
 		r.badBody(err)
 		return
@@ -32,7 +48,7 @@ func (r *request) push() {
 		return
 	}
 	r.json(201, func(dst []byte) []byte {
-		return appendList(dst, len(results), func(dst []byte, i int) []byte {
+		return appendList(slices.Grow(dst, pushResultBytes*len(results)), len(results), func(dst []byte, i int) []byte {
 			return appendPushResult(dst, i, &results[i])
 		})
 	})
@@ -46,7 +62,7 @@ var pushWords = [...]string{
 
 func appendPushResult(dst []byte, i int, p *broker.PushResult) []byte {
 	dst = append(dst, `{"index":`...)
-	dst = fmt.Append(dst, i)
+	dst = strconv.AppendInt(dst, int64(i), 10)
 	dst = appendID(dst, "message_id", p.ID)
 	dst = appendText(dst, "transaction_id", string(p.TxnID))
 	dst = appendText(dst, "queueName", p.Queue)
@@ -60,19 +76,19 @@ func appendPushResult(dst []byte, i int, p *broker.PushResult) []byte {
 	return append(dst, '}')
 }
 
-// decodePush reads the body of a push. The items point into it.
-func decodePush(body []byte) ([]broker.PushItem, error) {
+// decodePush reads the body of a push and appends its items to those given.
+// They point into it.
+func decodePush(items []broker.PushItem, body []byte) ([]broker.PushItem, error) {
 	s, err := jsonscan.New(body)
 	if err != nil {
-		return nil, err
+		return items, err
 	}
 	if s.Kind() != jsonscan.Object {
 		if _, err := s.Value(); err != nil {
-			return nil, err
+			return items, err
 		}
-		return nil, errItemsRequired
+		return items, errItemsRequired
 	}
-	var items []broker.PushItem
 	found := false
 	err = s.Object(func(key []byte) error {
 		if string(key) != "items" {

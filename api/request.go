@@ -1,6 +1,8 @@
 package api
 
 import (
+	"net"
+
 	"github.com/valyala/fasthttp"
 
 	"queend"
@@ -40,6 +42,14 @@ func (r *request) body() []byte { return r.ctx.PostBody() }
 
 // header returns a header of the request, "" when it is absent.
 func (r *request) header(name string) string { return string(r.ctx.Request.Header.Peek(name)) }
+
+// port returns the port the request came in at.
+func (r *request) port() int {
+	if address, ok := r.ctx.LocalAddr().(*net.TCPAddr); ok {
+		return address.Port
+	}
+	return 0
+}
 
 // json answers with a JSON body, which write appends to the buffer it is given.
 func (r *request) json(status int, write func(dst []byte) []byte) {

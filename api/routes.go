@@ -17,7 +17,7 @@ func routes() []route {
 		{"GET", "/metrics", levelPublic, (*request).metrics},
 		{"GET", "/metrics/prometheus", levelPublic, (*request).prometheus},
 	}
-	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, traceRoutes, systemRoutes} {
+	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, traceRoutes, systemRoutes, statusRoutes} {
 		table = append(table, more...)
 	}
 	return table
@@ -77,4 +77,23 @@ var systemRoutes = []route{
 	{"GET", "/api/v1/system/maintenance/pop", levelAdmin, (*request).popMaintenance},
 	{"POST", "/api/v1/system/maintenance/pop", levelAdmin, (*request).setPopMaintenance},
 	{"GET", "/api/v1/system/shared-state", levelAdmin, (*request).sharedState},
+}
+
+var statusRoutes = []route{
+	{"GET", "/status", levelReadOnly, (*request).liveness},
+	{"GET", "/api/v1/status", levelReadOnly, (*request).status},
+	{"GET", "/api/v1/status/queues", levelReadOnly, (*request).statusQueues},
+	{"GET", "/api/v1/status/queues/:queue", levelReadOnly, (*request).statusQueue},
+	{"GET", "/api/v1/status/analytics", levelReadOnly, (*request).statusAnalytics},
+	{"GET", "/api/v1/status/buffers", levelReadOnly, (*request).statusBuffers},
+	{"GET", "/api/v1/analytics/queue-lag", levelReadOnly, (*request).queueLag},
+	{"GET", "/api/v1/analytics/queue-ops", levelReadOnly, (*request).queueOps},
+	{"GET", "/api/v1/analytics/queue-parked-replicas", levelReadOnly, (*request).parkedReplicas},
+	{"GET", "/api/v1/analytics/retention", levelReadOnly, (*request).retention},
+	{"GET", "/api/v1/analytics/workload", levelReadOnly, (*request).workload},
+	{"GET", "/api/v1/analytics/partition-liveness", levelReadOnly, (*request).partitionLiveness},
+	{"GET", "/api/v1/analytics/dlq-signatures", levelReadOnly, (*request).deadSignatures},
+	{"GET", "/api/v1/analytics/system-metrics", levelReadOnly, (*request).systemMetrics},
+	{"GET", "/api/v1/analytics/worker-metrics", levelReadOnly, (*request).workerMetrics},
+	{"POST", "/api/v1/stats/refresh", levelAdmin, (*request).refreshStats},
 }

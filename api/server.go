@@ -37,6 +37,7 @@ type Config struct {
 	Version          string        // shown by /health
 	Fsync            string        // QUEEN_FSYNC as /health shows it
 	Auth             *Auth         // nil: nobody is asked for a token
+	Now              func() int64  // the broker's clock, microseconds since 1970; nil: the system's
 }
 
 // Server answers HTTP/1.1 requests by its routes.
@@ -53,6 +54,8 @@ type Server struct {
 	background context.Context // of what outlives its request
 	registry   *prometheus.Registry
 	started    time.Time
+	hostname   string
+	now        func() int64 // microseconds since 1970
 }
 
 // newServer returns a server that answers by the table. The caller must call

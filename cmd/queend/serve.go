@@ -33,7 +33,7 @@ func serve(c *config, stderr io.Writer) int {
 		return startFailed(logger, err)
 	}
 	server, err := api.New(api.Config{
-		MaxBodyBytes: int(c.maxBody), Log: logger, Tenancy: c.tenancy, Version: version, Fsync: c.fsync, Auth: tokens,
+		MaxBodyBytes: int(c.maxBody), Log: logger, Tenancy: c.tenancy, Version: version, Fsync: c.fsync, Auth: tokens, Now: c.broker.Now,
 		PushTimeout:      time.Duration(c.broker.DefaultTimeoutMS) * time.Millisecond,
 		StatementTimeout: time.Duration(c.stmtMS) * time.Millisecond,
 	})
