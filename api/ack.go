@@ -223,7 +223,7 @@ func (r *request) settle(group string, entries []ackEntry) {
 func appendAck(dst []byte, i int, txn []byte, a *broker.AckResult) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(i), 10)
-	dst = appendText(dst, "transactionId", string(txn))
+	dst = appendText(dst, "transactionId", txn)
 	dst = appendBool(dst, "success", a.Success)
 	if a.Error == "" {
 		dst = appendNull(dst, "error")

@@ -20,29 +20,35 @@ func appendError(dst []byte, code, text string) []byte {
 	return append(dst, '}')
 }
 
-// appendString appends text as a JSON string. Bytes that are not UTF-8 become
-// U+FFFD.
-func appendString(dst []byte, text string) []byte {
+// appendString writes a JSON string. What is not UTF-8 becomes U+FFFD, so that
+// the answer is JSON whatever the text.
+func appendString[T string | []byte](dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
+	done := 0 // everything before it is written
 	for i := 0; i < len(text); {
 		c := text[i]
+		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, text[done:i]...)
 		switch {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)
+			i++
 		case c < 0x20:
 			dst = append(dst, `\u00`...)
 			dst = append(dst, hex[c>>4], hex[c&15])
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
+			i++
 		default:
-			r, n := utf8.DecodeRuneInString(text[i:])
+			r, n := utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
 			dst = utf8.AppendRune(dst, r)
 			i += n
-			continue
 		}
-		i++
+		done = i
 	}
+	dst = append(dst, text[done:]...)
 	return append(dst, '"')
 }
 

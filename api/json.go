@@ -17,7 +17,7 @@ func appendKey(dst []byte, key string) []byte {
 	return append(dst, '"', ':')
 }
 
-func appendText(dst []byte, key, value string) []byte {
+func appendText[T string | []byte](dst []byte, key string, value T) []byte {
 	return appendString(appendKey(dst, key), value)
 }
 

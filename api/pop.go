@@ -167,11 +167,11 @@ func appendPop(dst []byte, req *broker.PopRequest, res *broker.PopResult) []byte
 func appendDelivered(dst []byte, m *broker.Delivered, res *broker.PopResult) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = append(m.ID.Append(dst), '"')
-	dst = appendText(dst, "transactionId", string(m.TxnID))
+	dst = appendText(dst, "transactionId", m.TxnID)
 	dst = appendIDOrNull(dst, "traceId", m.TraceID)
 	dst = appendRaw(dst, "data", m.Payload)
 	if m.HasProducer {
-		dst = appendText(dst, "producerSub", string(m.Producer))
+		dst = appendText(dst, "producerSub", m.Producer)
 	} else {
 		dst = appendNull(dst, "producerSub")
 	}

@@ -23,6 +23,9 @@ var errItemsRequired = errors.New("items must be an array")
 // pushItems are lists of items to be used again. The broker keeps none.
 var pushItems = sync.Pool{New: func() any { return new([]broker.PushItem) }}
 
+// maxPooledItems keeps a rare huge push from holding its list for ever.
+const maxPooledItems = 4096
+
 // pushResultBytes is about what one result of a push takes in the answer.
 const pushResultBytes = 192
 
@@ -30,9 +33,10 @@ const pushResultBytes = 192
 func (r *request) push() {
 	scratch := pushItems.Get().(*[]broker.PushItem)
 	defer func() {
-		clear(*scratch)
-		*scratch = (*scratch)[:0]
-		pushItems.Put(scratch)
+		if clear(*scratch); cap(*scratch) <= maxPooledItems {
+			*scratch = (*scratch)[:0]
+			pushItems.Put(scratch)
+		}
 	}()
 	items, err := decodePush(*scratch, r.body())
 	*scratch = items
@@ -64,7 +68,7 @@ func appendPushResult(dst []byte, i int, p *broker.PushResult) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(i), 10)
 	dst = appendID(dst, "message_id", p.ID)
-	dst = appendText(dst, "transaction_id", string(p.TxnID))
+	dst = appendText(dst, "transaction_id", p.TxnID)
 	dst = appendText(dst, "queueName", p.Queue)
 	dst = appendText(dst, "status", pushWords[p.Status])
 	if p.Offset != queend.NoOffset {

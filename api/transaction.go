@@ -84,7 +84,7 @@ func appendTxnResult(dst []byte, i int, t *broker.TxnResult) []byte {
 		dst = appendText(dst, "type", "ack")
 	}
 	dst = appendBool(dst, "success", t.Success)
-	dst = appendText(dst, "transactionId", string(t.TxnID))
+	dst = appendText(dst, "transactionId", t.TxnID)
 	if t.Push {
 		dst = appendID(dst, "messageId", t.MessageID)
 		dst = appendText(dst, "queueName", t.Queue)
