@@ -120,6 +120,7 @@ func (b *Broker) dropPartition(p *partition) {
 // unplaceRuns takes runs off the counts of their files.
 func (b *Broker) unplaceRuns(runs index.Runs) {
 	for i := range runs {
+		b.storage.ids.forget(&runs[i])
 		if f := b.state.files[runs[i].File]; f != nil {
 			b.touchFile(f)
 			f.runs--

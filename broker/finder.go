@@ -138,11 +138,15 @@ func (f *finder) inRuns(p *partition, txn []byte, since int64, lo, hi queend.Off
 func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
 	key := keyOf(r, partHashes, 0)
 	part, ok := f.peek(key)
-	if !ok && !f.b.storage.ids.hasRoom(r) {
-		return f.inFile(p, r, txn, since, lo, hi)
-	}
 	if !ok {
-		f.note(p, r, key)
+		if m, ready := f.inFile(r, txn, since, lo, hi); ready {
+			return m, true
+		}
+		if f.b.storage.ids.wantsHashes(r) {
+			f.note(p, r, key)
+		} else {
+			f.noteFind(p, r, txn)
+		}
 		return m, false
 	}
 	ready = true
@@ -166,25 +170,27 @@ func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, sinc
 	return m, ready
 }
 
-// inFile is inRun without the hashes.
-func (f *finder) inFile(p *partition, r *index.Run, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
-	key := findKey{keyOf(r, 0, 0), string(txn)}
-	all, ok := f.matches[key]
-	if !ok {
-		if _, noted := f.finding[key]; !noted {
-			if f.finding == nil {
-				f.finding = map[findKey]need{}
-			}
-			f.finding[key] = f.need(p, r, key.run)
-		}
-		return m, false
-	}
+// inFile is inRun by what was found in the file.
+func (f *finder) inFile(r *index.Run, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
+	all, ready := f.matches[findKey{keyOf(r, 0, 0), string(txn)}]
 	for _, x := range all {
 		if x.Offset >= lo && x.Offset <= hi && x.Time >= since {
 			return match{true, x.Offset, x.ID}, true
 		}
 	}
-	return m, true
+	return m, ready
+}
+
+// noteFind asks for one id of a run to be looked for in its file.
+func (f *finder) noteFind(p *partition, r *index.Run, txn []byte) {
+	key := findKey{keyOf(r, 0, 0), string(txn)}
+	if _, ok := f.finding[key]; ok {
+		return
+	}
+	if f.finding == nil {
+		f.finding = map[findKey]need{}
+	}
+	f.finding[key] = f.need(p, r, key.run)
 }
 
 // filtersOf returns the filters of a partition as far as this finder met
@@ -250,7 +256,7 @@ func (f *finder) peek(key idKey) (any, bool) {
 	if v, ok := f.held[key]; ok {
 		return v, true
 	}
-	return f.b.storage.ids.parts.Get(key)
+	return f.b.storage.ids.get(key)
 }
 
 func (f *finder) note(p *partition, r *index.Run, key idKey) {
@@ -281,7 +287,7 @@ func (f *finder) load() error {
 			part, size, err := n.read(r)
 			if err == nil {
 				f.held[key] = part
-				f.b.storage.ids.parts.Put(key, part, size)
+				f.b.storage.ids.put(key, part, size)
 			}
 			return err
 		}); err != nil {
@@ -375,7 +381,7 @@ func (f *finder) firstIn(p *partition, r *index.Run, t int64) (queend.Offset, bo
 	if off, ok := f.times[key]; ok {
 		return off, true
 	}
-	if part, ok := f.b.storage.ids.parts.Get(keyOf(r, partFilter, 0)); ok && part.(*segment.Filter).FirstTime >= t {
+	if part, ok := f.b.storage.ids.get(keyOf(r, partFilter, 0)); ok && part.(*segment.Filter).FirstTime >= t {
 		return r.First, true
 	}
 	if _, ok := f.timing[key]; !ok {

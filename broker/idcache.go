@@ -40,18 +40,54 @@ type idKey struct {
 // idCache keeps parts up to a number of bytes. It decides nothing: what it
 // does not have is read again.
 type idCache struct {
-	parts *dedup.Cache[idKey, any]
-	max   int
+	parts  *dedup.Cache[idKey, any] // filters and hashes
+	chunks *dedup.Cache[idKey, any]
+	max    int // of parts, bytes
+	credit int // see wantsHashes; under the broker's lock
 }
 
+// newIDCache gives a quarter to chunks, so that they never push out what
+// answers for whole runs.
 func newIDCache(bytes int64) *idCache {
-	return &idCache{parts: dedup.NewCache[idKey, any](int(bytes)), max: int(bytes)}
+	chunks := int(bytes / 4)
+	max := int(bytes) - chunks
+	return &idCache{parts: dedup.NewCache[idKey, any](max), chunks: dedup.NewCache[idKey, any](chunks), max: max}
 }
 
-// hasRoom reports whether the hashes of a run fit beside what is cached. A
-// quarter is left to filters and chunks.
-func (c *idCache) hasRoom(r *index.Run) bool {
-	return c.parts.Bytes()+hashesSize(int(r.Last-r.First)+1) <= c.max/4*3
+func (c *idCache) of(part idPart) *dedup.Cache[idKey, any] {
+	if part == partChunk {
+		return c.chunks
+	}
+	return c.parts
+}
+
+func (c *idCache) get(k idKey) (any, bool) { return c.of(k.part).Get(k) }
+
+func (c *idCache) put(k idKey, v any, size int) { c.of(k.part).Put(k, v, size) }
+
+// forget drops what is cached of a run that nobody names any more.
+func (c *idCache) forget(r *index.Run) {
+	c.parts.Drop(keyOf(r, partFilter, 0))
+	c.parts.Drop(keyOf(r, partHashes, 0))
+}
+
+// hashCredit is how many ids may be read for each lookup that found no room
+// for its run's hashes: in time the runs that are asked about most get in,
+// and no lookup pays much for it.
+const hashCredit = 512
+
+// wantsHashes says whether to read the hashes of a run that are not cached,
+// because there is room or because it is time to try.
+func (c *idCache) wantsHashes(r *index.Run) bool {
+	n := int(r.Last-r.First) + 1
+	if c.parts.Bytes()+hashesSize(n) <= c.max {
+		return true
+	}
+	if c.credit += hashCredit; c.credit < n {
+		return false
+	}
+	c.credit = 0
+	return true
 }
 
 func hashesSize(n int) int { return 64 + 12*n }

@@ -151,9 +151,51 @@ func (b *Broker) merge(files []queend.FileID, pace func(int)) error {
 	if err != nil {
 		return err
 	}
+	if err := b.primeMerged(parts, written); err != nil {
+		return err
+	}
 	b.storage.step("merge written")
 	b.locked(func() { err = b.announceMerge(files, written, alive) })
 	return err
+}
+
+// primeMerged caches the hashes of merged runs if those of their sources were
+// cached, so that no push has to wait for a large run to be read.
+func (b *Broker) primeMerged(parts []mergePart, written []writtenFile) error {
+	hot := map[queend.PartitionID]queend.QueueID{}
+	for i := range parts {
+		for _, s := range parts[i].sources {
+			placed := runOf(s.file, &s.entry)
+			if _, ok := b.storage.ids.get(keyOf(&placed.run, partHashes, 0)); ok {
+				hot[parts[i].id] = s.entry.Queue
+			}
+		}
+	}
+	for i := range written {
+		for _, placed := range written[i].runs {
+			if q, ok := hot[placed.partition]; ok {
+				if err := b.prime(q, placed); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// prime caches filter and hashes of a run.
+func (b *Broker) prime(q queend.QueueID, placed placedRun) error {
+	return b.storage.files.use(placed.run.File, func(r *segment.Reader) error {
+		for _, part := range []idPart{partFilter, partHashes} {
+			n := need{key: keyOf(&placed.run, part, 0), queue: q, owner: placed.partition, run: placed.run}
+			v, size, err := n.read(r)
+			if err != nil {
+				return err
+			}
+			b.storage.ids.put(n.key, v, size)
+		}
+		return nil
+	})
 }
 
 // announceMerge logs a merge. Memory must not name more runs of the files
