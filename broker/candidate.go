@@ -55,6 +55,9 @@ func (p *popper) prepare(c *candidate, maxBytes int64) finding {
 		}
 	}
 	next := c.cur.next(c.p)
+	if seen := p.inspect(c, next); seen != findReady {
+		return seen
+	}
 	if next >= c.p.end {
 		c.seal = c.p.empty() && c.cur.committed < c.p.end-1
 		if c.seal || c.cur.row != nil {

@@ -68,11 +68,37 @@ func (p *popper) pick(part *partition, g *group, left *int) {
 	case findNothing:
 		return
 	case findDisk:
-		*left -= min(*left, int(part.retained()))
+		*left -= min(*left, c.atMost())
 	case findReady:
 		*left -= len(c.msgs)
 	}
 	p.picked = append(p.picked, c)
+}
+
+// maxRounds bounds how often a pop that could claim something reads more for
+// its other candidates.
+const maxRounds = 3
+
+// deepen notes what candidates need next, now that the first answers of the
+// disk are there: one alone does not make the others be left out.
+func (p *popper) deepen() {
+	if p.rounds >= maxRounds {
+		return
+	}
+	p.rounds++
+	for _, c := range p.picked {
+		if c.got == nil {
+			p.prepare(c, p.b.cfg.PopMaxBytes)
+		}
+	}
+}
+
+// atMost bounds what a candidate may give once it has been read.
+func (c *candidate) atMost() int {
+	if c.g.conflation {
+		return 1
+	}
+	return int(c.p.pending(c.cur.committed))
 }
 
 // needsDisk reports whether a candidate cannot go on without reading.
@@ -200,6 +226,7 @@ func (p *popper) add(t *bundle, c *candidate, lease queend.ID) {
 			Message: c.msgs[i], Queue: c.p.q.name, Partition: c.p.name, PartitionUUID: c.p.uuid, Attempt: attempt,
 		})
 	}
+	delete(c.g.d.sights, c.p.id)
 	p.result.Claimed++
 	p.result.giveBack = append(p.result.giveBack, claimed{c.p, c.g, c.cur.row})
 	if p.w != nil && p.w.token == c.p && p.w.tokenGroup == c.g {

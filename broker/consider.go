@@ -55,7 +55,7 @@ func (b *Broker) lookAt(p *partition, g *group, now int64) (readiness, int64) {
 		}
 	} else {
 		var ready bool
-		if c.committed, ready = b.implied(g, p, nil); !ready {
+		if c.committed, ready = b.impliedSeen(g, p); !ready {
 			return laneReady, 0
 		}
 	}
@@ -66,7 +66,7 @@ func (b *Broker) lookAt(p *partition, g *group, now int64) (readiness, int64) {
 		}
 		return laneIdle, 0
 	}
-	first, known := p.timeInTail(next)
+	first, known := g.timeSeen(p, next)
 	due := b.visibleAt(p, c, first, known)
 	if due > now {
 		return laneWaits, due

@@ -42,6 +42,7 @@ type queueDelivery struct{ traffic queueTraffic }
 type groupDelivery struct {
 	ring    ring
 	armed   map[queend.PartitionID]int64 // the wheel looks at the partition then or earlier
+	sights  map[queend.PartitionID]sight // what pops read about lanes that wait
 	waiters waitList                     // pops of the whole queue
 	pinned  map[string]*waitList
 	labels  []*label

@@ -40,6 +40,7 @@ type popper struct {
 	limits  popLimits
 	picked  []*candidate
 	reading bool // candidates wait for the disk
+	rounds  int  // readings that only some candidates needed
 	acted   bool // lanes were sealed or heads filed: look again
 	lsn     queend.LSN
 	result  PopResult
@@ -221,6 +222,9 @@ func (p *popper) take() finding {
 			p.collect()
 		}
 		p.reading = false
+		if !fresh {
+			p.deepen()
+		}
 		if !p.needsDisk() {
 			if p.claim() {
 				return findReady
