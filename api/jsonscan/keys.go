@@ -3,7 +3,8 @@ package jsonscan
 import "bytes"
 
 // keys is the set of the keys of one object. Up to fewKeys it allocates
-// nothing; more, which no request of ours has, go into a map.
+// nothing; more, which no request of ours has, go into a map, and beyond
+// maxKeys the object is refused.
 type keys struct {
 	marks uint64 // one bit per length and first byte, roughly
 	count int
@@ -11,7 +12,12 @@ type keys struct {
 	many  map[string]struct{}
 }
 
-const fewKeys = 16
+const (
+	fewKeys = 16
+	maxKeys = 1 << 16
+)
+
+func (k *keys) full() bool { return k.count == maxKeys }
 
 // add reports false if the key is there already.
 func (k *keys) add(key []byte) bool {

@@ -4,7 +4,7 @@
 //
 // A text must be valid UTF-8 as a whole. A \u escape of half a surrogate pair is
 // legal JSON and stays as it is. Objects that the caller walks may not name a
-// key twice; what is only passed over may.
+// key twice nor have more than 65,536; what is only passed over may.
 package jsonscan
 
 import (
@@ -112,6 +112,9 @@ func (s *Scanner) Object(member func(key []byte) error) error {
 		key, err := s.key()
 		if err != nil {
 			return err
+		}
+		if seen.full() {
+			return &Error{At: at, Reason: "too many keys"}
 		}
 		if !seen.add(key) {
 			return &Error{At: at, Reason: "duplicate key"}
