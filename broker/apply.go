@@ -72,6 +72,7 @@ func (v *partitionNew) apply(b *Broker, _ int64) {
 	p := &partition{id: v.id, uuid: v.uuid, q: q, ord: -1, name: v.name, created: v.created, lastUse: v.created}
 	b.insertPartition(p, v.internal)
 	b.touchPartition(p)
+	b.notePartition(p, Traffic{PartitionsCreated: 1})
 }
 
 // insertPartition makes a partition findable.
@@ -98,6 +99,7 @@ func (v *partitionGone) apply(b *Broker, _ int64) {
 func (b *Broker) dropPartition(p *partition) {
 	s := &b.state
 	b.touchPartition(p)
+	b.notePartition(p, Traffic{PartitionsDeleted: 1})
 	b.forgetLeases(p)
 	for i := range p.tail {
 		s.tailBytes -= int64(len(p.tail[i].raw))
@@ -269,6 +271,7 @@ func (v *logStart) apply(b *Broker, _ int64) {
 	from := p.start
 	p.start = min(v.start, p.end)
 	b.payloadDied(p, from)
+	b.noteRemoved(p, from)
 	b.startMoved(p)
 }
 

@@ -139,10 +139,11 @@ func (w *browser) step(f *finder) (ready bool) {
 	case w.q.Status != "" && w.misses(h):
 		return true
 	case !h.exact:
-		if h.time, ready = w.b.stampOf(f, p, h.off); !ready {
-			return false
+		at, ready := w.b.stampOf(f, p, h.off)
+		if !ready {
+			return false // and the bound stands
 		}
-		h.exact = true
+		h.time, h.exact = at, true
 		heap.Fix(&w.heads, 0)
 		return true
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"slices"
 
+	"queend"
 	"queend/segment"
 )
 
@@ -28,21 +29,26 @@ type Traffic struct {
 	LagMax             int64
 }
 
-// sums lists the figures that add up.
-func (t *Traffic) sums() []*int64 {
-	return []*int64{
-		&t.PushRequests, &t.PushMessages, &t.PopMessages, &t.PopEmpty, &t.AutoAcked, &t.AckRequests, &t.AckSuccess,
-		&t.AckFailed, &t.Transactions, &t.Conflated, &t.PartitionsCreated, &t.PartitionsDeleted, &t.RetentionMessages,
-		&t.CompletedMessages, &t.EvictedMessages, &t.LagCount, &t.LagTotal,
-	}
-}
-
-// Add adds another stretch to t.
+// Add adds another stretch to t. It is called for every record, so it takes
+// the fields one by one.
 func (t *Traffic) Add(o *Traffic) {
-	mine, add := t.sums(), o.sums()
-	for i := range mine {
-		*mine[i] += *add[i]
-	}
+	t.PushRequests += o.PushRequests
+	t.PushMessages += o.PushMessages
+	t.PopMessages += o.PopMessages
+	t.PopEmpty += o.PopEmpty
+	t.AutoAcked += o.AutoAcked
+	t.AckRequests += o.AckRequests
+	t.AckSuccess += o.AckSuccess
+	t.AckFailed += o.AckFailed
+	t.Transactions += o.Transactions
+	t.Conflated += o.Conflated
+	t.PartitionsCreated += o.PartitionsCreated
+	t.PartitionsDeleted += o.PartitionsDeleted
+	t.RetentionMessages += o.RetentionMessages
+	t.CompletedMessages += o.CompletedMessages
+	t.EvictedMessages += o.EvictedMessages
+	t.LagCount += o.LagCount
+	t.LagTotal += o.LagTotal
 	t.LagMax = max(t.LagMax, o.LagMax)
 }
 
@@ -138,6 +144,32 @@ func (b *Broker) notePush(p *partition, n int) {
 		t.PushRequests = 1
 	}
 	q.note(p.lastTime, &t)
+}
+
+// notePartition counts a partition that comes or goes.
+func (b *Broker) notePartition(p *partition, t Traffic) {
+	if b.live && p.ord >= 0 {
+		p.q.d.traffic.note(b.now(), &t)
+	}
+}
+
+// noteRemoved counts messages that retention has removed, for the rule with
+// the shortest limit of those the queue has.
+func (b *Broker) noteRemoved(p *partition, from queend.Offset) {
+	if !b.live || p.ord < 0 {
+		return
+	}
+	n := int64(p.start - from)
+	o := &p.q.opts
+	l := o.retention()
+	switch {
+	case l.completed > 0 && (l.any == 0 || l.completed < l.any):
+		p.q.d.traffic.note(b.now(), &Traffic{CompletedMessages: n})
+	case l.any == o.MaxWaitTimeSeconds*Second:
+		p.q.d.traffic.note(b.now(), &Traffic{EvictedMessages: n})
+	default:
+		p.q.d.traffic.note(b.now(), &Traffic{RetentionMessages: n})
+	}
 }
 
 // noteEmpty counts a pop that goes away with nothing.
