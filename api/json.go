@@ -78,14 +78,6 @@ func appendTime(dst []byte, key string, at int64, layout string) []byte {
 	return append(dst, '"')
 }
 
-// appendTimeOrNull writes null for 0.
-func appendTimeOrNull(dst []byte, key string, at int64, layout string) []byte {
-	if at == 0 {
-		return appendNull(dst, key)
-	}
-	return appendTime(dst, key, at, layout)
-}
-
 // appendList writes an array of n elements.
 func appendList(dst []byte, n int, element func(dst []byte, i int) []byte) []byte {
 	dst = append(dst, '[')

@@ -29,9 +29,9 @@ func TestAQueueIsDescribed(t *testing.T) {
 	h.pop("q", "batch=1&autoAck=true")
 	d := h.ask(200, "GET", "/api/v1/resources/queues/q", "")
 	keys(t, d, "id name namespace task createdAt options partitions totals retainedBytes segments")
-	for _, name := range []string{"leaseTime", "retryLimit", "encryptionEnabled", "ttl", "priority"} {
-		at(t, d, "options", name)
-	}
+	keys(t, at(t, d, "options"), "namespace task leaseTime retryLimit deadLetterQueue dlqAfterMaxRetries delayedProcessing windowBuffer "+
+		"retentionEnabled retentionSeconds completedRetentionSeconds maxWaitTimeSeconds minPopWaitTime encryptionEnabled dedupWindowSeconds "+
+		"priority maxSize retryDelay ttl")
 	p := at(t, d, "partitions", 0)
 	keys(t, p, "id name createdAt stats oldestMessage newestMessage")
 	keys(t, at(t, p, "stats"), countKeys)
