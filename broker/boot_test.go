@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"queend/log"
 )
 
 func TestStateSurvivesAKillAtAnyStepOfTheStorage(t *testing.T) {
@@ -75,7 +78,9 @@ func TestStateSurvivesARestart(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		want := ""
 		for round := range 8 {
-			b := openTest(t, testConfig(dir, c))
+			cfg := testConfig(dir, c)
+			cfg.Sync, cfg.SyncInterval = log.SyncMode(round%3), time.Millisecond
+			b := openTest(t, cfg)
 			if round > 0 {
 				sameDump(t, "after a restart", want, dump(t, b))
 			}

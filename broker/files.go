@@ -19,9 +19,11 @@ type segmentFiles struct {
 	dir   *dataDir
 	limit int
 
-	mu      sync.Mutex
+	opening sync.Mutex // held while a file is opened: never taken under the broker's lock
 	open    map[queend.FileID]*openFile
 	recent  list.List // of *openFile, the one used last in front
+
+	mu      sync.Mutex
 	pins    map[queend.FileID]int
 	retired map[queend.FileID]queend.LSN // to delete once that is synced
 }
@@ -78,8 +80,8 @@ func (s *segmentFiles) use(id queend.FileID, fn func(*segment.Reader) error) err
 }
 
 func (s *segmentFiles) acquire(id queend.FileID) (*openFile, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.opening.Lock()
+	defer s.opening.Unlock()
 	if f := s.open[id]; f != nil {
 		f.users++
 		s.recent.MoveToFront(f.place)
@@ -102,8 +104,8 @@ func (s *segmentFiles) acquire(id queend.FileID) (*openFile, error) {
 	return f, nil
 }
 
-// openFile opens a file. It is done under the cache's own lock: header and
-// trailer are two small reads, and two openings of one file would be worse.
+// openFile opens a file. The caller holds opening: header and trailer are two
+// small reads, and two openings of one file would be worse.
 func (s *segmentFiles) openFile(id queend.FileID) (*openFile, error) {
 	path := s.dir.segment(id)
 	f, err := os.Open(path)
@@ -128,15 +130,15 @@ func (s *segmentFiles) openFile(id queend.FileID) (*openFile, error) {
 }
 
 func (s *segmentFiles) release(f *openFile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.opening.Lock()
+	defer s.opening.Unlock()
 	f.users--
 	if f.place == nil && f.users == 0 {
 		f.f.Close()
 	}
 }
 
-// drop takes a file out of the cache. The caller holds mu.
+// drop takes a file out of the cache. The caller holds opening.
 func (s *segmentFiles) drop(f *openFile) {
 	s.recent.Remove(f.place)
 	f.place = nil
@@ -177,14 +179,12 @@ func (s *segmentFiles) sweep(synced queend.LSN) error {
 		if lsn <= synced && s.pins[id] == 0 {
 			gone = append(gone, id)
 			delete(s.retired, id)
-			if f := s.open[id]; f != nil {
-				s.drop(f)
-			}
 		}
 	}
 	s.mu.Unlock()
 	var errs []error
 	for _, id := range gone {
+		s.closeFile(id)
 		if err := os.Remove(s.dir.segment(id)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 			s.retire(id, 0)
@@ -193,10 +193,18 @@ func (s *segmentFiles) sweep(synced queend.LSN) error {
 	return errors.Join(errs...)
 }
 
+func (s *segmentFiles) closeFile(id queend.FileID) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if f := s.open[id]; f != nil {
+		s.drop(f)
+	}
+}
+
 // close closes what is open.
 func (s *segmentFiles) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.opening.Lock()
+	defer s.opening.Unlock()
 	for _, f := range s.open {
 		s.drop(f)
 	}

@@ -283,16 +283,17 @@ func (f *finder) load() error {
 		f.matches = map[findKey][]segment.Match{}
 	}
 	for key, n := range f.needs {
-		if err := f.read(n, func(r *segment.Reader) error {
-			part, size, err := n.read(r)
-			if err == nil {
-				f.held[key] = part
-				f.b.storage.ids.put(key, part, size)
-			}
-			return err
-		}); err != nil {
+		part, err := f.b.storage.ids.load(key, func() (part any, size int, err error) {
+			err = f.read(n, func(r *segment.Reader) error {
+				part, size, err = n.read(r)
+				return err
+			})
+			return part, size, err
+		})
+		if err != nil {
 			return err
 		}
+		f.held[key] = part
 	}
 	for key, n := range f.timing {
 		if err := f.read(n, func(r *segment.Reader) error {

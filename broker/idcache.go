@@ -2,7 +2,9 @@ package broker
 
 import (
 	"cmp"
+	"errors"
 	"slices"
+	"sync"
 
 	"queend"
 	"queend/dedup"
@@ -44,6 +46,16 @@ type idCache struct {
 	chunks *dedup.Cache[idKey, any]
 	max    int // of parts, bytes
 	credit int // see wantsHashes; under the broker's lock
+
+	mu      sync.Mutex
+	reading map[idKey]*reading
+}
+
+// reading is a part that is being read; others who want it wait for it.
+type reading struct {
+	done chan struct{}
+	part any
+	err  error
 }
 
 // newIDCache gives a quarter to chunks, so that they never push out what
@@ -51,7 +63,8 @@ type idCache struct {
 func newIDCache(bytes int64) *idCache {
 	chunks := int(bytes / 4)
 	max := int(bytes) - chunks
-	return &idCache{parts: dedup.NewCache[idKey, any](max), chunks: dedup.NewCache[idKey, any](chunks), max: max}
+	return &idCache{parts: dedup.NewCache[idKey, any](max), chunks: dedup.NewCache[idKey, any](chunks), max: max,
+		reading: map[idKey]*reading{}}
 }
 
 func (c *idCache) of(part idPart) *dedup.Cache[idKey, any] {
@@ -64,6 +77,34 @@ func (c *idCache) of(part idPart) *dedup.Cache[idKey, any] {
 func (c *idCache) get(k idKey) (any, bool) { return c.of(k.part).Get(k) }
 
 func (c *idCache) put(k idKey, v any, size int) { c.of(k.part).Put(k, v, size) }
+
+// load reads a part, once however many want it at a time.
+func (c *idCache) load(k idKey, read func() (part any, size int, err error)) (any, error) {
+	c.mu.Lock()
+	r := c.reading[k]
+	if r != nil {
+		c.mu.Unlock()
+		<-r.done
+		return r.part, r.err
+	}
+	r = &reading{done: make(chan struct{}), err: errNotRead}
+	c.reading[k] = r
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.reading, k)
+		c.mu.Unlock()
+		close(r.done)
+	}()
+	var size int
+	if r.part, size, r.err = read(); r.err == nil {
+		c.put(k, r.part, size)
+	}
+	return r.part, r.err
+}
+
+// errNotRead is what others see of a reading that panicked.
+var errNotRead = errors.New("ids were not read")
 
 // forget drops what is cached of a run that nobody names any more.
 func (c *idCache) forget(r *index.Run) {

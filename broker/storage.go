@@ -54,12 +54,15 @@ func (s *storage) step(name string) {
 	}
 }
 
+// fileFrame is what a segment file has besides its runs, in bytes.
+const fileFrame = 64
+
 // deriveStorage derives from the state what replay did not keep up to date.
 // It happens once, at the end of boot.
 func (b *Broker) deriveStorage() {
 	b.storage.sweptAt = b.now()
 	for _, f := range b.state.files {
-		f.dead = f.bytes
+		f.dead = f.bytes - fileFrame
 	}
 	for _, p := range b.state.partitions {
 		for i := range p.runs {
