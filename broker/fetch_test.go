@@ -87,7 +87,7 @@ func TestOffsetsAreFoundByTime(t *testing.T) {
 		if i == 1 {
 			r.flushed()
 		}
-		r.now += Second
+		r.later(Second)
 	}
 	find := func(part string, t int64) FoundOffset {
 		out, err := r.b.FetchOffsets(background, DefaultTenant, []OffsetEntry{{Queue: "q", Partition: part, Time: t}})
@@ -113,7 +113,7 @@ func TestPartitionsChangedListsWhatWasWrittenSince(t *testing.T) {
 	r := newRig(t)
 	for i := range 5 {
 		r.pushTo("q", fmt.Sprint("p", i), "a")
-		r.now += Second
+		r.later(Second)
 	}
 	changed := func(since *int64, after string, limit int) (int64, Changed) {
 		safe, out, err := r.b.PartitionsChanged(background, DefaultTenant,

@@ -63,7 +63,7 @@ func TestF47RetentionBehindASlowGroupLeavesNoDepth(t *testing.T) {
 	r.push("a", "b", "c")
 	r.popAs("g", 1).ack("a=completed")
 	r.options(func(o *Options) { o.RetentionEnabled, o.RetentionSeconds = true, 10 })
-	r.now += 11 * Second
+	r.later(11 * Second)
 	r.b.retain()
 	r.owes("g", 0, 0)
 	groups, err := r.b.ConsumerGroups(background, DefaultTenant)
@@ -79,7 +79,7 @@ func TestProcessingCountsAMessageOnce(t *testing.T) {
 	r.popAs("g", 2)
 	r.popAs("h", 3)
 	r.owes("", 4, 3)
-	r.now += 61 * Second // leases are over
+	r.later(61 * Second) // leases are over
 	r.owes("", 4, 0)
 }
 
@@ -97,7 +97,7 @@ func TestAConflatingGroupOwesOneDeliveryPerPartition(t *testing.T) {
 func TestListingsAddUp(t *testing.T) {
 	r := newRig(t)
 	r.pushTo("ns.task", "p", "a", "b")
-	r.now += Second
+	r.later(Second)
 	r.pushTo("ns.task", "o", "c")
 	r.push("x")
 	r.pop(1).ack("x=dlq")
@@ -146,7 +146,7 @@ func TestLagIsExactInMessagesAndTime(t *testing.T) {
 			r.pushTo("q", "p", fmt.Sprint("a", i))
 			r.pushTo("q", "o", fmt.Sprint("b", i))
 			stamps = append(stamps, r.part("p").lastTime)
-			r.now += 100 * Second
+			r.later(100 * Second)
 		}
 		if flushed {
 			r.flushed()
@@ -207,7 +207,7 @@ func TestMessagesComeNewestFirstByStatus(t *testing.T) {
 		r := newRig(t)
 		for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 			r.push(id)
-			r.now += Second
+			r.later(Second)
 		}
 		pop := r.pop(4)
 		pop.ack("a=completed b=dlq")
@@ -240,7 +240,7 @@ func TestTheWholeMinuteOfToBelongsToAPage(t *testing.T) {
 	for i := range 4 {
 		r.push(fmt.Sprint("a", i))
 		at = append(at, r.part("p").lastTime)
-		r.now += 30 * Second
+		r.later(30 * Second)
 	}
 	r.browses("a1 a0", func(q *MessagesQuery) { q.To = at[0] })
 	r.flushed()
@@ -262,7 +262,7 @@ func TestBrowsingMergesPartitionsByTime(t *testing.T) {
 		id := fmt.Sprint("m", i)
 		r.pushTo("q", name, id)
 		all = append(all, sent{id, r.part(name).lastTime, r.part(name).id})
-		r.now += int64(rnd.IntN(3)) * Millisecond
+		r.later(int64(rnd.IntN(3)) * Millisecond)
 		if rnd.IntN(40) == 0 {
 			r.flushed()
 		}

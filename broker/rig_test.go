@@ -63,9 +63,12 @@ func (r *rig) must(err error) {
 	}
 }
 
+// later lets time go by.
+func (r *rig) later(d int64) { atomic.AddInt64(&r.now, d) }
+
 // pass lets time go by and everything due happen.
 func (r *rig) pass(d int64) {
-	atomic.AddInt64(&r.now, d)
+	r.later(d)
 	r.b.Tick()
 }
 

@@ -52,9 +52,9 @@ func TestTracesAreFoundByAddressAndByName(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			r := newRig(t)
 			r.trace("p1", "a", "1", "x")
-			r.now += Second
+			r.later(Second)
 			r.trace("p1", "a", "2", "x", "y", "x")
-			r.now += Second
+			r.later(Second)
 			r.trace("p1", "b", "3", "x")
 			r.trace("p", "1a", "4")
 			switch at {
@@ -100,9 +100,9 @@ func TestTracesGoWithTheirRetention(t *testing.T) {
 	r.trace("p", "a", "1", "x")
 	r.cfg.TraceRetentionSeconds = 60
 	r.reopen()
-	r.now += 30 * Second
+	r.later(30 * Second)
 	r.trace("p", "b", "2", "x", "y")
-	r.now += 31 * Second
+	r.later(31 * Second)
 	r.b.retain()
 	if got := r.tracesOf("p", "a"); len(got) != 0 {
 		t.Errorf("an old trace is left: %+v", got)
@@ -110,7 +110,7 @@ func TestTracesGoWithTheirRetention(t *testing.T) {
 	if got, want := r.traceNames(), "x:1/1 y:1/1 of 2"; got != want {
 		t.Errorf("names: %s, want %s", got, want)
 	}
-	r.now += Minute
+	r.later(Minute)
 	r.b.retain()
 	if got, want := r.traceNames(), " of 0"; got != want {
 		t.Errorf("names: %s, want %s", got, want)

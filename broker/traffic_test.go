@@ -17,7 +17,7 @@ func (r *rig) traffic() (sum Traffic) {
 func TestTrafficCountsWhatHappens(t *testing.T) {
 	r := newRig(t)
 	r.push("a", "b", "c")
-	r.now += Second
+	r.later(Second)
 	r.pop(3).ack("a=completed b=failed c=completed")
 	r.popReq(func(q *PopRequest) { q.AutoAck = true })
 	r.popReq()
@@ -33,7 +33,7 @@ func TestTrafficCountsWhatHappens(t *testing.T) {
 	if s := r.b.QueueStats(); len(s) != 1 || s[0].Last == nil || s[0].Last.PushMessages != 3 {
 		t.Errorf("stats %+v", s)
 	}
-	r.now += 6 * Minute
+	r.later(6 * Minute)
 	if s := r.b.QueueStats(); s[0].Last != nil {
 		t.Errorf("a queue without traffic: %+v", s)
 	}
