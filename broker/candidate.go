@@ -19,6 +19,7 @@ type candidate struct {
 	msgs []segment.Message
 	view *view // of [from, ...), to be read or read
 	got  []segment.Message
+	want int // messages that view asks for
 }
 
 // finding is what a closer look at a candidate gave.
@@ -112,11 +113,11 @@ func (p *popper) gather(c *candidate, next queend.Offset, maxBytes int64) findin
 	switch {
 	case c.p.inTail(from):
 		c.msgs = c.p.fromTail(from, limit, maxBytes)
-	case c.got != nil && c.from == from && c.seen == c.cur.row:
+	case c.got != nil && c.from == from && c.seen == c.cur.row && limit <= c.want:
 		c.msgs = c.got[:min(limit, len(c.got))]
 	default:
 		c.release()
-		c.from, c.seen = from, c.cur.row
+		c.from, c.seen, c.want = from, c.cur.row, limit
 		c.view = p.b.viewSpan(c.p, from, int64(limit))
 		return findDisk
 	}
