@@ -110,7 +110,8 @@ const shrinkTime = 90 * time.Second
 // shrink drops commands for as long as the rest still fails.
 func shrink(s setup, ops []op, err error) ([]op, error) {
 	end := time.Now().Add(shrinkTime)
-	for size := max(len(ops)/2, 1); size > 0; size /= 2 {
+	for size := max(len(ops)/2, 1); size > 0 && time.Now().Before(end); {
+		before := len(ops)
 		for at := 0; at < len(ops) && time.Now().Before(end); {
 			fewer := append(append([]op{}, ops[:at]...), ops[min(at+size, len(ops)):]...)
 			if lesser := replay(s, fewer); lesser != nil {
@@ -118,6 +119,9 @@ func shrink(s setup, ops []op, err error) ([]op, error) {
 			} else {
 				at += size
 			}
+		}
+		if size > 1 || len(ops) == before {
+			size /= 2
 		}
 	}
 	return ops, err

@@ -45,7 +45,7 @@ func (h *harness) park(c popCall) error {
 	waits := make(chan bool, 1)
 	req.Watch = func() (<-chan struct{}, func()) {
 		waits <- true
-		return nil, func() {}
+		return make(chan struct{}), func() {}
 	}
 	req.StillThere = func() bool { return true }
 	h.m.prepare(&p.call)
