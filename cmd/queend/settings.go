@@ -166,6 +166,8 @@ var settings = []setting{
 		set: toggle(func(c *config) *bool { return &c.broker.EncryptionRequired })},
 	{name: "FILE_BUFFER_DIR", def: "", effect: "spool of maintenance mode; <data>/spool when unset",
 		set: text(func(c *config) *string { return &c.broker.SpoolDir })},
+	{name: "QUEEN_TRACE_RETENTION_S", def: "0", effect: "age at which traces go, s; 0 keeps them for ever",
+		set: number(0, func(c *config) *int64 { return &c.broker.TraceRetentionSeconds })},
 	{name: "QUEEN_TENANCY_HEADER", def: "false", effect: "read x-queen-tenant; needs QUEEN_KV_TRUSTED_PROXY",
 		set: toggle(func(c *config) *bool { return &c.tenancy })},
 	{name: "QUEEN_KV_TRUSTED_PROXY", def: "false", effect: "a trusted proxy sets x-queen-tenant",
