@@ -349,7 +349,8 @@ func (b *Broker) groupsOf(f *finder, p *partition, off queend.Offset, d *Message
 		}
 		one := GroupStanding{Group: name, Consumed: off <= s.committed}
 		if s.held.from <= off && off <= s.held.to {
-			one.LeaseExpires = &s.row.lane.leaseUntil
+			until := s.row.lane.leaseUntil
+			one.LeaseExpires = &until
 		}
 		d.Groups = append(d.Groups, one)
 	}

@@ -37,8 +37,12 @@ func (b *Broker) Queues(ctx context.Context, tenant queend.ID) ([]QueueRow, erro
 // queueRow adds a queue up. each, if not nil, is shown every partition too,
 // under the lock; it returns false when the finder must load.
 func (b *Broker) queueRow(q *queue, each func(f *finder, p *partition, v *glance) bool) (QueueRow, error) {
-	row := QueueRow{ID: q.uuid, Name: q.name, Created: q.created}
-	b.locked(func() { row.Namespace, row.Task, row.Priority = q.namespace, q.task, q.opts.Priority })
+	var row QueueRow
+	b.locked(func() {
+		row = QueueRow{
+			ID: q.uuid, Name: q.name, Created: q.created, Namespace: q.namespace, Task: q.task, Priority: q.opts.Priority,
+		}
+	})
 	err := b.survey(q, func(f *finder, p *partition) bool {
 		v, ready := b.glance(f, p, b.now())
 		if ready && each != nil {

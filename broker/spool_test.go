@@ -3,9 +3,11 @@ package broker
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"queend"
@@ -203,5 +205,37 @@ func TestPopMaintenanceAnswersParkedPops(t *testing.T) {
 	r.reopen()
 	if res := r.popReq(); res.Empty != EmptyPaused {
 		t.Errorf("pop after a restart: %+v", res)
+	}
+}
+
+func TestPushesDuringTheSwitchAreStoredOnce(t *testing.T) {
+	r := newRig(t)
+	const pushers, each = 8, 40
+	var sent sync.WaitGroup
+	for w := range pushers {
+		sent.Go(func() {
+			for i := range each {
+				items := []PushItem{{Queue: "q", Partition: "p", TxnID: fmt.Appendf(nil, "%d-%d", w, i), Payload: []byte("1")}}
+				if _, err := r.b.Push(context.Background(), DefaultTenant, nil, items); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		r.maintenance(i%2 == 0)
+		r.must(r.b.DrainSpool())
+	}
+	sent.Wait()
+	r.maintenance(false)
+	r.must(r.b.DrainSpool())
+	r.buffered(0)
+	res := r.popReq(func(q *PopRequest) { q.Batch = 2 * pushers * each })
+	seen := map[string]bool{}
+	for i := range res.Messages {
+		seen[string(res.Messages[i].TxnID)] = true
+	}
+	if len(seen) != pushers*each || len(res.Messages) != len(seen) {
+		t.Errorf("%d messages, %d of them different, want %d", len(res.Messages), len(seen), pushers*each)
 	}
 }
