@@ -312,7 +312,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, tenant queend.ID, name string)
 	var lsn queend.LSN
 	b.locked(func() {
 		t := b.begin()
-		if q := b.state.queue(tenant, name); q != nil {
+		if q := b.state.queue(tenant, name); q != nil && !q.isHidden() {
 			existed = true
 			t.add(&queueGone{q.id})
 		}
