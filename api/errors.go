@@ -2,10 +2,14 @@ package api
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
+
+	"queend/broker"
 )
 
 // appendError appends the error body, which is valid JSON whatever text holds.
@@ -58,7 +62,10 @@ func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
 	r := &request{ctx: ctx, server: s}
 	var header *fasthttp.ErrSmallBuffer
 	var network net.Error
+	refused := s.bodies.done(&ctx.Request.Header)
 	switch {
+	case refused:
+		tooMany(r)
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		tooLarge(r)
 	case errors.As(err, &header):
@@ -73,12 +80,26 @@ func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
 
 // expect answers a client that waits for leave to send its body.
 func (s *Server) expect(ctx *fasthttp.RequestCtx, maxBody int) int {
-	if ctx.Request.Header.ContentLength() <= maxBody {
+	r := &request{ctx: ctx, server: s}
+	header := &ctx.Request.Header
+	switch {
+	case header.ContentLength() > maxBody:
+		tooLarge(r)
+	case s.bodies.enter(header):
 		return fasthttp.StatusContinue
+	default:
+		s.bodies.done(header)
+		tooMany(r)
 	}
-	tooLarge(&request{ctx: ctx, server: s})
 	lingerOn(ctx.Conn())
-	return fasthttp.StatusRequestEntityTooLarge
+	return ctx.Response.StatusCode()
+}
+
+// tooMany answers while the bodies that are being read take all the memory for
+// them.
+func tooMany(r *request) {
+	r.setHeader("Retry-After", strconv.Itoa(1+rand.IntN(5)))
+	r.fail(fasthttp.StatusTooManyRequests, string(broker.CodeOverloaded), "too many large requests at once")
 }
 
 func tooLarge(r *request) {

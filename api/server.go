@@ -30,6 +30,7 @@ const (
 // Config is what a Server needs to know.
 type Config struct {
 	MaxBodyBytes     int           // largest request body; above it 413. 0 means 64 MiB
+	BodyHold         time.Duration // how long a body waits while too many are read at once; 0 means 15 s
 	Log              *slog.Logger  // nil means slog.Default()
 	Tenancy          bool          // read x-queen-tenant
 	PushTimeout      time.Duration // of push and pop beyond its own wait; 0 means 30 s
@@ -45,6 +46,7 @@ type Server struct {
 	log     *slog.Logger
 	routes  router
 	hangups *hangups
+	bodies  *bodies
 	http    fasthttp.Server
 	limit   int // connections
 
@@ -75,11 +77,16 @@ func newServer(c Config, table []route) (*Server, error) {
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = 64 << 20
 	}
+	if c.BodyHold == 0 {
+		c.BodyHold = 15 * time.Second
+	}
+	s.bodies = newBodies(c.MaxBodyBytes, c.BodyHold)
 	s.http = fasthttp.Server{
-		Handler:       s.serve,
-		ErrorHandler:  s.malformed,
-		ExpectHandler: func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, c.MaxBodyBytes) },
-		Logger:        slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Handler:        s.serve,
+		ErrorHandler:   s.malformed,
+		HeaderReceived: s.bodies.received,
+		ExpectHandler:  func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, c.MaxBodyBytes) },
+		Logger:         slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		// The listener refuses what is too much, with a body in JSON.
 		Concurrency:                  s.limit + 1,
 		ReadBufferSize:               readBufferBytes,
@@ -105,6 +112,7 @@ func (s *Server) Serve(ln net.Listener) error {
 // Shutdown closes the listener, tells parked handlers through stopping, and
 // waits until every request has its answer or ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.bodies.close()
 	err := s.http.ShutdownWithContext(ctx)
 	if err != nil {
 		err = fmt.Errorf("waiting for open requests: %w", err)
@@ -117,6 +125,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // handler costs its own request an answer, and no other one.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	r := &request{ctx: ctx, server: s, query: query{args: ctx.QueryArgs()}}
+	room := s.bodies.take(&ctx.Request.Header)
+	room.shrink(len(ctx.Request.Body()))
+	defer room.release()
 	defer func() {
 		if reason := recover(); reason != nil {
 			s.log.Error("a handler panicked", "method", string(ctx.Method()), "path", string(ctx.URI().PathOriginal()),
