@@ -76,6 +76,7 @@ func (b *Broker) start() {
 	b.storage.checkpoints.cutAt = now
 	b.deriveStorage()
 	b.live = true
+	b.checkDisk()
 	b.rebuild()
 	b.initSpool()
 	b.initTraces()

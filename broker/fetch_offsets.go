@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"queend"
 )
@@ -114,13 +115,17 @@ func (b *Broker) PartitionsChanged(ctx context.Context, tenant queend.ID, entrie
 	return safe, out, b.settled(ctx)
 }
 
+// cursorPrefix tells a cursor of ours from other text.
+const cursorPrefix = "after-"
+
 // changed answers one entry, in bounded holds of the lock.
 func (b *Broker) changed(tenant queend.ID, e *ChangedEntry) Changed {
 	out := Changed{Queue: e.Queue, Partitions: []ChangedPartition{}}
 	var after uint64
 	if e.After != "" {
 		var err error
-		if after, err = strconv.ParseUint(e.After, 36, 64); err != nil {
+		digits, ours := strings.CutPrefix(e.After, cursorPrefix)
+		if after, err = strconv.ParseUint(digits, 10, 64); err != nil || !ours {
 			out.Error = FetchBadCursor
 			return out
 		}
@@ -175,6 +180,6 @@ func (c *Changed) add(p *partition, since *int64, limit int) {
 	}
 	c.Partitions = append(c.Partitions, one)
 	if len(c.Partitions) == limit {
-		c.Next = strconv.FormatUint(uint64(p.id), 36)
+		c.Next = cursorPrefix + strconv.FormatUint(uint64(p.id), 10)
 	}
 }

@@ -208,7 +208,7 @@ func TestS11_PartitionsChanged(t *testing.T) {
 func TestS11_PartitionsChangedErrors(t *testing.T) {
 	e := shared(t)
 	q := lanes(e, 1)
-	n := e.post("/api/v1/partitions/changed", `{"entries":[{"queue":"`+e.queue()+`"},{"queue":`+quote(q)+`,"after":"not a cursor"}]}`).obj(http.StatusOK)
+	n := e.post("/api/v1/partitions/changed", `{"entries":[{"queue":"`+e.queue()+`"},{"queue":`+quote(q)+`,"after":"nonsense"}]}`).obj(http.StatusOK)
 	n.at("entries", 0).is("error", "UNKNOWN_TOPIC_OR_PARTITION")
 	n.at("entries", 1).is("error", "BAD_CURSOR")
 	for _, body := range []string{"", `{}`, `{"entries":[{"queue":""}]}`, `{"entries":[{"queue":` + quote(q) + `,"since":"soon"}]}`} {
