@@ -123,9 +123,26 @@ func (b *Broker) retainDue(p *partition) int64 {
 		}
 	}
 	if len(p.runs) > 0 && p.runs[0].Last < p.start {
-		due = min(due, p.runs[0].LastTime+b.idWindow(p)+1)
+		gone := p.runs[0].LastTime + b.idWindow(p) + 1
+		if kept, until := p.leasedIDs(b.now()); p.runs[0].Last >= kept {
+			gone = max(gone, until)
+		}
+		due = min(due, gone)
 	}
 	return due
+}
+
+// leasedIDs is the lowest offset under a live lease, p.end without one, and
+// when the first of those leases ends: ids under one's own lease resolve
+// however old they are (section 20).
+func (p *partition) leasedIDs(now int64) (low queend.Offset, until int64) {
+	low, until = p.end, never
+	for _, r := range p.rows {
+		if r.live(now) {
+			low, until = min(low, r.committed+1), min(until, r.lane.leaseUntil)
+		}
+	}
+	return low, until
 }
 
 // idWindow is how long an id of the partition outlives its message.
@@ -263,7 +280,8 @@ func (b *Broker) planRetention(t *bundle, f *finder, p *partition) (ready bool) 
 	}
 	cutoff := t.stamp - b.idWindow(p)
 	n := 0
-	for n < len(p.runs) && p.runs[n].Last < start && p.runs[n].LastTime < cutoff {
+	kept, _ := p.leasedIDs(t.stamp)
+	for n < len(p.runs) && p.runs[n].Last < min(start, kept) && p.runs[n].LastTime < cutoff {
 		n++
 	}
 	if n > 0 {
