@@ -104,7 +104,7 @@ func groupField(v jsonscan.Value) (string, error) {
 	}
 	text, err := v.Name()
 	if err != nil {
-		return "", fmt.Errorf("consumerGroup is %w", err)
+		return "", errors.New("consumerGroup " + nameProblem(err))
 	}
 	return string(text), nil
 }
@@ -170,7 +170,7 @@ func (e *ackEntry) text(key string, v jsonscan.Value) []byte {
 	}
 	text, err := v.String()
 	if err != nil {
-		e.problem = key + " is " + err.Error()
+		e.problem = key + " " + nameProblem(err)
 	}
 	return []byte(text)
 }

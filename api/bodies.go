@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type bodies struct {
 	hold  time.Duration // how long a body waits for room
 	large budget
 	other budget
+	items budget        // of what bodies are made into
 	stop  chan struct{} // closed when the server shuts down
 	once  sync.Once
 
@@ -31,6 +33,9 @@ const (
 
 	largeBodies = 4         // of the highest size that fit at a time
 	otherBytes  = 128 << 20 // all others together
+
+	itemBytes  = 1 << 10 // that an item takes while it is carried out, beyond its body
+	itemsBytes = 1 << 30 // of all requests together
 )
 
 // share is the room that one body has.
@@ -45,7 +50,7 @@ type share struct {
 func newBodies(most int, hold time.Duration) *bodies {
 	return &bodies{
 		most: most, hold: hold, stop: make(chan struct{}), shares: map[*fasthttp.RequestHeader]*share{},
-		large: budget{free: int64(most) * largeBodies}, other: budget{free: otherBytes},
+		large: budget{free: int64(most) * largeBodies}, other: budget{free: otherBytes}, items: budget{free: itemsBytes},
 	}
 }
 
@@ -70,7 +75,7 @@ func (b *bodies) enter(header *fasthttp.RequestHeader) bool {
 		return true
 	}
 	s := b.room(int64(length))
-	s.refused = !b.wait(s)
+	b.wait(s)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shares[header] = s
@@ -85,14 +90,25 @@ const chunkedLength = -1
 
 // room joins the line for so many bytes.
 func (b *bodies) room(bytes int64) *share {
-	s := &share{of: &b.other, bytes: bytes, in: make(chan struct{})}
 	if bytes > largeBody {
-		s.of = &b.large
+		return b.large.enter(bytes)
 	}
-	s.of.enter(s)
-	return s
+	return b.other.enter(bytes)
 }
 
+// unpack waits for room for the items of a body, which take many times what
+// they take in it when they are small; false when there is none in time. There
+// are at most as many as opening braces. The caller must release the share.
+func (b *bodies) unpack(body []byte) (s *share, ok bool) {
+	if len(body) <= smallBody {
+		return nil, true
+	}
+	items := int64(bytes.Count(body, []byte("{")))
+	s = b.items.enter(min(items*itemBytes, itemsBytes))
+	return s, b.wait(s)
+}
+
+// wait returns false, and marks the share, when there was no room in time.
 func (b *bodies) wait(s *share) bool {
 	select {
 	case <-s.in:
@@ -108,6 +124,7 @@ func (b *bodies) wait(s *share) bool {
 	case <-b.stop:
 	}
 	s.of.leave(s)
+	s.refused = true
 	return false
 }
 
@@ -167,11 +184,13 @@ type budget struct {
 	line []*share
 }
 
-func (b *budget) enter(s *share) {
+func (b *budget) enter(bytes int64) *share {
+	s := &share{of: b, bytes: bytes, in: make(chan struct{})}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.line = append(b.line, s)
 	b.advance()
+	return s
 }
 
 // leave takes a share out, whether it came in or not.

@@ -108,7 +108,7 @@ func decodePush(items []broker.PushItem, body []byte) ([]broker.PushItem, error)
 			}
 			item, err := decodeItem(&s, pushItemFields)
 			if err != nil {
-				return fmt.Errorf("items[%d]%w", i, err)
+				return within(fmt.Sprintf("items[%d]", i), err)
 			}
 			items = append(items, item)
 			return nil
@@ -135,8 +135,32 @@ var (
 	transactionItemFields = itemRules{dataAlias: true, trace: true}
 )
 
-// errField is an error about one field: it prints as ".field problem".
-func errField(field, problem string) error { return fmt.Errorf(".%s %s", field, problem) }
+// fieldError is about one field of a value: it prints as ".field problem".
+type fieldError struct{ text string }
+
+func (e fieldError) Error() string { return e.text }
+
+func errField(field, problem string) error { return fieldError{"." + field + " " + problem} }
+
+// within says in which value of the body an error is.
+func within(place string, err error) error {
+	var field fieldError
+	if errors.As(err, &field) {
+		return fmt.Errorf("%s%w", place, err)
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
+// nameProblem says what is wrong with a value that is to be a name.
+func nameProblem(err error) string {
+	switch {
+	case errors.Is(err, jsonscan.ErrControl):
+		return "has a control character"
+	case errors.Is(err, jsonscan.ErrSurrogate):
+		return "has half of a surrogate pair"
+	}
+	return "must be a string"
+}
 
 var errQueueRequired = errField("queue", "is required")
 
@@ -147,7 +171,7 @@ func nameField(v jsonscan.Value, field string) ([]byte, error) {
 	}
 	text, err := v.Name()
 	if err != nil {
-		return nil, errField(field, "is "+err.Error())
+		return nil, errField(field, nameProblem(err))
 	}
 	if text == nil {
 		text = []byte{}

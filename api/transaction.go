@@ -45,6 +45,8 @@ func (r *request) transaction() {
 // 4.5) where any other mistake of shape is a 400.
 type noQueueError struct{ error }
 
+func (e noQueueError) Unwrap() error { return e.error }
+
 // badTransaction answers in the shape of a transaction that nothing was done.
 func (r *request) badTransaction(err error) {
 	status := fasthttp.StatusBadRequest
@@ -162,7 +164,7 @@ func (t *transactionBody) readOperations(s *jsonscan.Scanner) error {
 			return err
 		}
 		if err := t.addOperation(v); err != nil {
-			return fmt.Errorf("operations[%d]%w", i, err)
+			return within(fmt.Sprintf("operations[%d]", i), err)
 		}
 		return nil
 	})
@@ -209,11 +211,11 @@ func (t *transactionBody) addPush(v jsonscan.Value) error {
 		many = true
 		return s.Array(func(i int) error {
 			if s.Kind() != jsonscan.Object {
-				return fmt.Errorf(".items[%d] must be an object", i)
+				return errField(fmt.Sprintf("items[%d]", i), "must be an object")
 			}
 			item, err := decodeItem(&s, transactionItemFields)
 			if err != nil {
-				return fmt.Errorf(".items[%d]%w", i, err)
+				return within(fmt.Sprintf(".items[%d]", i), err)
 			}
 			t.ops = append(t.ops, broker.TxnOp{Push: &item})
 			return nil
@@ -240,7 +242,7 @@ func (t *transactionBody) addAck(v jsonscan.Value) error {
 		return err
 	}
 	if e.problem != "" {
-		return errors.New(": " + e.problem)
+		return errors.New(e.problem)
 	}
 	t.ops = append(t.ops, broker.TxnOp{Ack: &e.item, Group: e.group})
 	return nil

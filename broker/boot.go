@@ -55,12 +55,6 @@ func (b *Broker) boot() error {
 	if err != nil {
 		return err
 	}
-	if err := b.checkHoles(); err != nil {
-		return err
-	}
-	if err := b.checkFiles(); err != nil {
-		return err
-	}
 	if err := b.setAside(found); err != nil {
 		return err
 	}
@@ -89,11 +83,20 @@ func (b *Broker) start() {
 	b.startStorage()
 }
 
+// checkWhole refuses a state that the files do not hold, before anything is
+// changed on disk.
+func (b *Broker) checkWhole() error {
+	if err := b.checkHoles(); err != nil {
+		return err
+	}
+	return b.checkFiles()
+}
+
 // openLog replays the log after an LSN.
 func (b *Broker) openLog(after, proven queend.LSN) (*log.Log, error) {
 	c := log.Config{
 		Dir: b.storage.dir.wal(), Sync: b.cfg.Sync, SyncInterval: b.cfg.SyncInterval, Proven: proven,
-		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail,
+		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail, Check: b.checkWhole,
 		Now: func() time.Time { return time.UnixMicro(b.cfg.Now()) },
 	}
 	l, rec, err := log.Open(c, after, b.replay)

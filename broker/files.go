@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -24,6 +25,7 @@ type segmentFiles struct {
 	recent  list.List // of *openFile, the one used last in front
 
 	mu      sync.Mutex
+	damage  []string // what was found damaged while reading, the first maxDamage of it
 	pins    map[queend.FileID]int
 	retired map[queend.FileID]queend.LSN // to delete once that is synced
 }
@@ -72,11 +74,34 @@ func (s *segmentFiles) unpin(id queend.FileID) {
 // use calls fn with the reader of a pinned file, opening it if needed.
 func (s *segmentFiles) use(id queend.FileID, fn func(*segment.Reader) error) error {
 	f, err := s.acquire(id)
-	if err != nil {
-		return err
+	if err == nil {
+		defer s.release(f)
+		err = fn(f.r)
 	}
-	defer s.release(f)
-	return fn(f.r)
+	if errors.Is(err, ErrDamaged) || errors.Is(err, segment.ErrDamaged) {
+		err = fmt.Errorf("%s: %w", s.dir.segment(id), err)
+		s.note(err.Error())
+	}
+	return err
+}
+
+// maxDamage bounds what is remembered of damage.
+const maxDamage = 16
+
+// note remembers damage for those who ask how the broker is.
+func (s *segmentFiles) note(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.damage) < maxDamage && !slices.Contains(s.damage, text) {
+		s.damage = append(s.damage, text)
+	}
+}
+
+// damaged is what was found damaged since the start.
+func (s *segmentFiles) damaged() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.damage)
 }
 
 func (s *segmentFiles) acquire(id queend.FileID) (*openFile, error) {

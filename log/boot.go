@@ -67,6 +67,11 @@ func (b *boot) run() error {
 	if len(chain.gens) > 0 {
 		b.rec.First = chain.gens[0].first
 	}
+	if b.c.Check != nil {
+		if err := b.c.Check(); err != nil {
+			return err
+		}
+	}
 	// Only from here on the disk is changed.
 	if err := b.files.mkdirAll(b.c.Dir); err != nil {
 		return err

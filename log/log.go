@@ -46,6 +46,10 @@ type Config struct {
 	// created when needed.
 	Quarantine string
 
+	// Check is called when every record was replayed and before anything changes
+	// on disk: its error makes Open refuse. nil: nothing to check.
+	Check func() error
+
 	// OnFail is called once, on a goroutine of the log, when a write or a sync
 	// failed. The process must stop then: memory is ahead of the disk.
 	OnFail func(error)
