@@ -24,9 +24,11 @@ func (p *popper) inspect(c *candidate, next queend.Offset) finding {
 	}
 	newest := c.p.lastTime + max(o.DelayedProcessing, o.WindowBuffer)*Second
 	if next < min(c.p.end, c.p.tailFrom) && newest > b.now() {
-		at, known := p.f.timeAt(c.p, next)
+		at, known := c.g.timeSeen(c.p, next)
 		if !known {
-			return findDisk
+			if at, known = p.f.timeAt(c.p, next); !known {
+				return findDisk
+			}
 		}
 		s.first, s.time, news = next, at, true
 	}
