@@ -39,7 +39,8 @@ type harness struct {
 	m       *model
 	parked  []*parkedPop
 	answers chan *parkedPop
-	last    *popped // the last pop that claimed
+	arrived []*parkedPop // answered, not yet compared
+	last    *popped      // the last pop that claimed
 }
 
 // popped is a pop that can be given back.
@@ -117,8 +118,10 @@ func (h *harness) close() error {
 	if h.b == nil {
 		return nil
 	}
-	h.hangUpAll()
-	err := h.b.Close(context.Background())
+	err := h.hangUpAll()
+	if cerr := h.b.Close(context.Background()); err == nil {
+		err = cerr
+	}
 	h.b = nil
 	return err
 }
@@ -148,7 +151,9 @@ func (o restartOp) run(h *harness) error {
 	if err := (pushOp{Items: []pushItem{{Queue: "scratch"}}}).run(h); err != nil {
 		return err
 	}
-	h.hangUpAll()
+	if err := h.hangUpAll(); err != nil {
+		return err
+	}
 	h.last = nil
 	if o.Crash {
 		from := h.dir()

@@ -235,6 +235,7 @@ func (m *model) seek(queue, group string, part *string, toEnd bool, at int64) in
 			r.lastDelivery = old.lastDelivery
 		}
 		g.set(p, r, now)
+		delete(g.unsure, p)
 	}
 	return len(parts)
 }

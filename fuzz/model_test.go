@@ -71,6 +71,7 @@ type mGroup struct {
 	seed, start int64
 	seedMax     int // partitions up to this number existed at registration
 	popped      bool
+	unsure      map[*mPart]bool // where the cursor may be at the end, or not (R9)
 }
 
 type mLabelKey struct{ ns, task, group string }
@@ -98,7 +99,6 @@ type mRow struct {
 	spanStart, spanEnd     int // last delivered, when attempts > 0
 	isolate, headOff       int
 	headCount              int64
-	maybeSealed            bool // the broker may have put committed at the end
 }
 
 type mLetter struct {
@@ -229,7 +229,7 @@ func (g *mGroup) set(p *mPart, r *mRow, now int64) {
 
 func (r *mRow) clone() *mRow { c := *r; return &c }
 
-func (r *mRow) live(now int64) bool { return !r.lease.IsZero() && now < r.until }
+func (r *mRow) live(now int64) bool { return r != nil && !r.lease.IsZero() && now < r.until }
 
 // endLease ends the lease and leaves what was charged and delivered.
 func (r *mRow) endLease() {

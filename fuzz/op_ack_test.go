@@ -44,10 +44,12 @@ func (h *harness) resolve(it ackItem, group string) (item broker.AckItem, p *mPa
 	}
 	item.TxnID = []byte(p.msgs[it.Off].txn)
 	g := p.q.groups[group]
+	if g != nil && g.unsure[p] {
+		return item, p, false // where the cursor is
+	}
 	for off := 0; off < p.start && g != nil; off++ {
-		r := p.rows[g]
-		if p.msgs[off].txn == string(item.TxnID) && (r == nil || r.maybeSealed) {
-			return item, p, false // whether the cursor has passed it is open
+		if p.msgs[off].txn == string(item.TxnID) && p.rows[g] == nil {
+			return item, p, false // whether it was at registration
 		}
 	}
 	return item, p, true

@@ -90,6 +90,11 @@ func (o deleteGroupOp) run(h *harness) error {
 			}
 		}
 	}
+	for _, q := range h.m.queues {
+		if g := q.groups[o.Group]; g != nil && len(g.unsure) > 0 {
+			return nil // how many cursors there are is open
+		}
+	}
 	n, err := h.b.DeleteGroup(h.ctx, broker.DefaultTenant, o.Group, o.Queue, o.Metadata)
 	if err != nil {
 		return fmt.Errorf("delete group: %w", err)

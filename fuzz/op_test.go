@@ -163,25 +163,35 @@ func (o popOp) run(h *harness) error {
 	return h.compare(&c, res)
 }
 
-// compare checks an answer and applies what the broker chose.
-func (h *harness) compare(c *popCall, res *broker.PopResult) error {
+// legal reports whether an answer may be given in the state of the model: by
+// which lanes there are, what they offer and what was taken.
+func (h *harness) legal(c *popCall, res *broker.PopResult) (offers []offer, claims []claim, err error) {
 	lanes := h.m.prepare(c)
-	offers := h.m.offers(lanes)
-	claims, err := split(lanes, offers, res.Messages)
-	if err != nil {
-		return err
+	offers = h.m.offers(lanes)
+	if claims, err = split(offers, res.Messages); err != nil {
+		return nil, nil, err
 	}
 	conflation := len(lanes) > 0 && !c.Discovery && lanes[0].g.conflation
 	batch, partitions := c.limits(conflation)
 	if res.Autopilot != nil {
 		batch, partitions = res.Autopilot.Batch, res.Autopilot.Partitions
 	}
-	if err := h.m.checkAnswer(offers, claims, batch, partitions); err != nil {
-		return err
+	if err := h.m.checkAnswer(lanes, offers, claims, batch, partitions); err != nil {
+		return nil, nil, err
 	}
 	if len(claims) != res.Claimed || (len(claims) > 0 && !c.AutoAck) == res.LeaseID.IsZero() {
-		return fmt.Errorf("answer says %d partitions, lease %s; %d gave messages", res.Claimed, res.LeaseID, len(claims))
+		return nil, nil, fmt.Errorf("answer says %d partitions, lease %s; %d gave messages", res.Claimed, res.LeaseID, len(claims))
 	}
+	return offers, claims, nil
+}
+
+// compare checks an answer and applies what the broker chose.
+func (h *harness) compare(c *popCall, res *broker.PopResult) error {
+	offers, claims, err := h.legal(c, res)
+	if err != nil {
+		return err
+	}
+	lanes := h.m.prepare(c)
 	now := h.m.stamp()
 	rec := &popped{res: res}
 	left := offers[:0:0]
@@ -201,7 +211,7 @@ func (h *harness) compare(c *popCall, res *broker.PopResult) error {
 	if len(claims) > 0 && !c.AutoAck {
 		h.last = rec
 	}
-	h.m.seal(lanes, c.Pinned && len(claims) == 0)
+	h.m.seal(lanes, len(claims) == 0)
 	return h.followHeads(left)
 }
 

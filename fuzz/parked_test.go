@@ -50,6 +50,9 @@ func (h *harness) park(c popCall) error {
 	req.StillThere = func() bool { return true }
 	h.m.prepare(&p.call)
 	p.slept = !p.filling(h.m)
+	if p.slept && len(h.m.offers(h.m.prepare(&p.call))) == 0 {
+		h.m.seal(h.m.prepare(&p.call), true)
+	}
 	h.parked = append(h.parked, p)
 	go func() {
 		p.res, p.err = h.b.Pop(ctx, req)
@@ -59,7 +62,7 @@ func (h *harness) park(c popCall) error {
 	case <-waits:
 		return nil
 	case got := <-h.answers:
-		return h.answered(got)
+		return h.arrive(got)
 	case <-time.After(patience):
 		return fmt.Errorf("a pop neither answered nor parked: %+v", c)
 	}
@@ -87,26 +90,66 @@ func (p *parkedPop) filling(m *model) bool {
 }
 
 // settle lets parked pops take what they must, and checks that the others
-// stay where they are.
+// stay where they are. Answers that come together may come in any order: each
+// is compared as soon as it is legal.
 func (h *harness) settle() error {
-	for {
+	for end := time.Now().Add(patience); ; runtime.Gosched() {
+		if err := h.compareArrived(); err != nil {
+			return err
+		}
 		must := false
 		for _, p := range h.parked {
 			must = h.mustAnswer(p) || must
 		}
-		if !must {
-			break
+		if !must && len(h.arrived) == 0 {
+			return h.quiesce()
 		}
 		select {
 		case p := <-h.answers:
-			if err := h.answered(p); err != nil {
+			if err := h.arrive(p); err != nil {
 				return err
 			}
-		case <-time.After(patience):
+			end = time.Now().Add(patience)
+		default:
+		}
+		switch late := time.Now().After(end); {
+		case late && len(h.arrived) > 0:
+			_, _, err := h.legal(&h.arrived[0].call, h.arrived[0].res)
+			return fmt.Errorf("parked pop %+v: %w", h.arrived[0].call, err)
+		case late:
 			return h.stranded()
 		}
 	}
-	return h.quiesce()
+}
+
+// arrive takes the answer of a parked pop.
+func (h *harness) arrive(p *parkedPop) error {
+	h.parked = slices.DeleteFunc(h.parked, func(x *parkedPop) bool { return x == p })
+	p.cancel()
+	if p.err != nil {
+		return fmt.Errorf("parked pop: %w", p.err)
+	}
+	if len(p.res.Messages) == 0 && h.m.clock() < p.due {
+		return fmt.Errorf("a parked pop answered empty before its time: %+v", p.call)
+	}
+	h.arrived = append(h.arrived, p)
+	return nil
+}
+
+// compareArrived compares the answers that are legal now.
+func (h *harness) compareArrived() error {
+	for i := 0; i < len(h.arrived); i++ {
+		p := h.arrived[i]
+		if _, _, err := h.legal(&p.call, p.res); err != nil {
+			continue
+		}
+		h.arrived = slices.Delete(h.arrived, i, i+1)
+		if err := h.compare(&p.call, p.res); err != nil {
+			return err
+		}
+		i = -1
+	}
+	return nil
 }
 
 // stranded describes a parked pop that did not answer.
@@ -151,7 +194,7 @@ func (h *harness) quiesce() error {
 	for end := time.Now().Add(patience); ; runtime.Gosched() {
 		select {
 		case p := <-h.answers:
-			if err := h.answered(p); err != nil {
+			if err := h.arrive(p); err != nil {
 				return err
 			}
 			return h.settle()
@@ -170,12 +213,19 @@ func (h *harness) quiesce() error {
 	}
 }
 
-// unparked names a queue and group whose parked pops are not all in line.
+// unparked names a queue and group whose parked pops are not all in line, or
+// that a discovery pop has yet to register anew.
 func (h *harness) unparked() (string, error) {
 	want := map[[2]string]int{}
+	covered := map[[2]string]bool{}
 	for _, p := range h.parked {
 		if !p.call.Discovery {
 			want[[2]string{p.call.Queue, p.call.Group}]++
+		}
+		for _, g := range h.m.covered(mLabelKey{p.call.NS, p.call.Task, p.call.Group}) {
+			if p.call.Discovery {
+				covered[[2]string{g.q.name, g.name}] = true
+			}
 		}
 	}
 	rows, err := h.b.ConsumerGroups(h.ctx, broker.DefaultTenant)
@@ -187,34 +237,29 @@ func (h *harness) unparked() (string, error) {
 		if rows[i].Consumers == want[key] {
 			delete(want, key)
 		}
+		delete(covered, key)
 	}
 	for key := range want {
+		return fmt.Sprint(key), nil
+	}
+	for key := range covered {
 		return fmt.Sprint(key), nil
 	}
 	return "", nil
 }
 
-// syncHeads follows the broker in what parked pops filed on their way (A3).
+// syncHeads follows the broker in what parked pops filed and sealed on their
+// way (A3, R9).
 func (h *harness) syncHeads() error {
 	for _, p := range h.parked {
+		if !p.filling(h.m) && !p.unsure {
+			h.m.seal(h.m.prepare(&p.call), true)
+		}
 		if err := h.followHeads(h.m.offers(h.m.prepare(&p.call))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// answered takes the answer of a parked pop.
-func (h *harness) answered(p *parkedPop) error {
-	h.parked = slices.DeleteFunc(h.parked, func(x *parkedPop) bool { return x == p })
-	p.cancel()
-	if p.err != nil {
-		return fmt.Errorf("parked pop: %w", p.err)
-	}
-	if len(p.res.Messages) == 0 && h.m.clock() < p.due {
-		return fmt.Errorf("a parked pop answered empty before its time: %+v", p.call)
-	}
-	return h.compare(&p.call, p.res)
 }
 
 // hangUp ends a parked pop as if its client had gone.
@@ -223,14 +268,11 @@ func (h *harness) hangUp(p *parkedPop) error {
 	for {
 		select {
 		case got := <-h.answers:
-			if got == p {
+			if got == p && (p.err != nil || len(p.res.Messages) == 0) {
 				h.parked = slices.DeleteFunc(h.parked, func(x *parkedPop) bool { return x == p })
-				if p.err == nil && len(p.res.Messages) > 0 {
-					return h.compare(&p.call, p.res)
-				}
 				return nil
 			}
-			if err := h.answered(got); err != nil {
+			if err := h.arrive(got); err != nil || got == p {
 				return err
 			}
 		case <-time.After(patience):
@@ -239,14 +281,14 @@ func (h *harness) hangUp(p *parkedPop) error {
 	}
 }
 
-// hangUpAll ends all of them. What it finds out is told by the comparison
-// that follows.
-func (h *harness) hangUpAll() {
+// hangUpAll ends all of them.
+func (h *harness) hangUpAll() error {
 	for len(h.parked) > 0 {
-		if h.hangUp(h.parked[0]) != nil {
-			return
+		if err := h.hangUp(h.parked[0]); err != nil {
+			return err
 		}
 	}
+	return h.compareArrived()
 }
 
 // hangUpOp ends one parked pop.
