@@ -83,9 +83,9 @@ func (b *Broker) start() {
 	b.startStorage()
 }
 
-// checkReplayed refuses a state that the files do not hold, before anything is
+// checkWhole refuses a state that the files do not hold, before anything is
 // changed on disk.
-func (b *Broker) checkReplayed() error {
+func (b *Broker) checkWhole() error {
 	if err := b.checkHoles(); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (b *Broker) checkReplayed() error {
 func (b *Broker) openLog(after, proven queend.LSN) (*log.Log, error) {
 	c := log.Config{
 		Dir: b.storage.dir.wal(), Sync: b.cfg.Sync, SyncInterval: b.cfg.SyncInterval, Proven: proven,
-		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail, Check: b.checkReplayed,
+		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail, Check: b.checkWhole,
 		Now: func() time.Time { return time.UnixMicro(b.cfg.Now()) },
 	}
 	l, rec, err := log.Open(c, after, b.replay)
