@@ -46,6 +46,12 @@ var errAcknowledgments = errors.New("acknowledgments must be an array")
 
 // ackBatch answers POST /api/v1/ack/batch.
 func (r *request) ackBatch() {
+	room, ok := r.server.bodies.unpack(r.body())
+	defer room.release()
+	if !ok {
+		tooMany(r)
+		return
+	}
 	group, entries, err := decodeAckBatch(r.body())
 	if err != nil {
 		r.badBody(err)

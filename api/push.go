@@ -31,6 +31,12 @@ const pushResultBytes = 192
 
 // push answers POST /api/v1/push (CONTRACT section 4.1).
 func (r *request) push() {
+	room, ok := r.server.bodies.unpack(r.body())
+	defer room.release()
+	if !ok {
+		tooMany(r)
+		return
+	}
 	scratch := pushItems.Get().(*[]broker.PushItem)
 	defer func() {
 		if clear(*scratch); cap(*scratch) <= maxPooledItems {

@@ -26,6 +26,12 @@ var errOperations = errors.New("operations must be an array")
 
 // transaction answers POST /api/v1/transaction (section 4.5).
 func (r *request) transaction() {
+	room, ok := r.server.bodies.unpack(r.body())
+	defer room.release()
+	if !ok {
+		tooMany(r)
+		return
+	}
 	body, err := decodeTransaction(r.body())
 	if err != nil {
 		r.badTransaction(err)

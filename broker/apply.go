@@ -232,17 +232,6 @@ func (g *group) seedFor(p *partition) int64 {
 	return g.start
 }
 
-// put inserts or replaces the row of a group.
-func (p *partition) put(r *row) {
-	for i, old := range p.rows {
-		if old.group == r.group {
-			p.rows[i] = r
-			return
-		}
-	}
-	p.rows = append(p.rows, r)
-}
-
 func (v *rowSet) apply(b *Broker, stamp int64) {
 	p := b.state.partitions[v.partition]
 	g := b.state.groups[v.row.group]

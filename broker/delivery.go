@@ -188,11 +188,12 @@ func (b *Broker) groupVanished(g *group) {
 }
 
 func (b *Broker) rouseAll(l *waitList) {
-	for len(l.waiters) > 0 {
-		w := l.waiters[0]
-		l.remove(w)
+	for _, w := range l.waiters {
+		w.parked = nil
 		w.rouse()
 	}
+	l.waiters = nil
+	l.left()
 }
 
 // forgetLeases ends the leases on a partition that goes.
@@ -353,7 +354,8 @@ func (b *Broker) timerLoop() {
 		case <-b.alarm:
 		case <-timer.C:
 		}
-		wait := b.Tick() - b.cfg.Now()
-		timer.Reset(time.Duration(max(wait, 0)) * time.Microsecond)
+		// What is due in thousands of years does not fit into a Duration.
+		wait := min(max(b.Tick()-b.cfg.Now(), 0), Day)
+		timer.Reset(time.Duration(wait) * time.Microsecond)
 	}
 }

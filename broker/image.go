@@ -163,7 +163,7 @@ func (b *Broker) loadPartition(d *decoder) error {
 	for d.err == nil && len(d.buf) > 0 {
 		r := new(row)
 		r.decode(d)
-		p.rows = append(p.rows, r)
+		p.put(r)
 	}
 	if d.err == nil && q == nil {
 		d.fail(fmt.Sprintf("partition %d is of no queue", id))

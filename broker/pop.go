@@ -13,6 +13,10 @@ const maxPopPartitions = 64
 // defaultPopBatch is the batch of a pop that names none.
 const defaultPopBatch = 200
 
+// maxPopBatch caps the batch of a pop. What an answer holds besides payloads is
+// bounded only by the number of its messages, and so is what acks them.
+const maxPopBatch = 100_000
+
 // maxPopTimeoutMS caps a long poll.
 const maxPopTimeoutMS = 60000
 
@@ -298,7 +302,7 @@ func (p *popper) park() step {
 func (p *popper) plan() popLimits {
 	l := popLimits{batch: defaultPopBatch, partitions: 1}
 	if p.r.Batch != 0 {
-		l.batch = max(p.r.Batch, 1)
+		l.batch = min(max(p.r.Batch, 1), maxPopBatch)
 	}
 	if p.r.Partitions != 0 {
 		l.partitions = min(max(p.r.Partitions, 1), maxPopPartitions)

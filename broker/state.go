@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"cmp"
+	"slices"
+
 	"queend"
 	"queend/dedup"
 	"queend/index"
@@ -100,7 +103,7 @@ type partition struct {
 	tail     []tailMessage
 	tailFrom queend.Offset // of tail[0]; a checkpoint does not hold the tail
 	runs     index.Runs
-	rows     []*row // by group id
+	rows     []*row // by rising group id
 	letters  int    // dead letters whose original is in this partition
 	epoch    uint32 // see tracker
 	queued   bool   // in the list of partitions with a tail
@@ -210,13 +213,23 @@ type file struct {
 
 // find returns the row of a group on the partition, nil when it has none.
 func (p *partition) find(g queend.GroupID) *row {
-	for _, r := range p.rows {
-		if r.group == g {
-			return r
-		}
+	if i, found := slices.BinarySearchFunc(p.rows, g, byGroup); found {
+		return p.rows[i]
 	}
 	return nil
 }
+
+// put inserts or replaces the row of a group.
+func (p *partition) put(r *row) {
+	i, found := slices.BinarySearchFunc(p.rows, r.group, byGroup)
+	if found {
+		p.rows[i] = r
+		return
+	}
+	p.rows = slices.Insert(p.rows, i, r)
+}
+
+func byGroup(r *row, g queend.GroupID) int { return cmp.Compare(r.group, g) }
 
 // live reports whether the row is leased at now (R3).
 func (r *row) live(now int64) bool {

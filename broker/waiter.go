@@ -23,7 +23,10 @@ type waiter struct {
 }
 
 // waitList holds parked pops in the order of their arrival.
-type waitList struct{ waiters []*waiter }
+type waitList struct {
+	waiters []*waiter
+	emptied func() // called when the last one left; may be nil
+}
 
 func byArrival(w *waiter, arrival uint64) int { return cmp.Compare(w.arrival, arrival) }
 
@@ -38,6 +41,14 @@ func (l *waitList) remove(w *waiter) {
 		l.waiters = slices.Delete(l.waiters, i, i+1)
 	}
 	w.parked = nil
+	l.left()
+}
+
+// left lets go of what an empty list holds.
+func (l *waitList) left() {
+	if len(l.waiters) == 0 && l.emptied != nil {
+		l.emptied()
+	}
 }
 
 // first returns the oldest waiter, nil when nobody waits.
@@ -126,11 +137,11 @@ func (b *Broker) StopWaiting() {
 }
 
 // pinned returns the line of pops that want one partition, by its name: it
-// need not exist yet.
+// need not exist yet. The caller adds a pop to it; it is gone with its last one.
 func (g *group) pinned(name string) *waitList {
 	list := g.d.pinned[name]
 	if list == nil {
-		list = &waitList{}
+		list = &waitList{emptied: func() { delete(g.d.pinned, name) }}
 		if g.d.pinned == nil {
 			g.d.pinned = map[string]*waitList{}
 		}
