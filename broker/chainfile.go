@@ -181,7 +181,7 @@ type chainReader struct {
 }
 
 func (r *chainReader) damage(format string, args ...any) error {
-	return fmt.Errorf("%w: checkpoint %s: byte %d: %s", ErrDamaged, r.path, r.at, fmt.Sprintf(format, args...))
+	return &placed{r.at, fmt.Errorf("%w: checkpoint %s: byte %d: %s", ErrDamaged, r.path, r.at, fmt.Sprintf(format, args...))}
 }
 
 // fill reads len(b) bytes.

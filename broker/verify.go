@@ -18,14 +18,27 @@ type Damage struct {
 	File   string // "" when it is of no one file
 	Offset int64  // bytes from the start of File; -1: not known
 	Text   string
+	// Moot: nothing depends on it. A start cuts or ignores these bytes, and
+	// loses nothing that was answered.
+	Moot bool
 }
 
+// ErrNoData is wrapped by the error about a directory that no broker wrote.
+var ErrNoData = errors.New("this is no data directory")
+
+// placed is an error about a byte of a file.
+type placed struct {
+	at int64
+	error
+}
+
+func (p *placed) Unwrap() error { return p.error }
+
 // Verify reads every byte of a data directory and reports what is damaged:
-// checkpoints, log, segments, and whether together they hold everything. It
-// changes nothing. The directory must not be in use. An error says that it
-// could not be looked at, not that it is damaged.
+// checkpoints, log, segments, spool, and whether together they hold
+// everything. It changes nothing. The directory must not be in use. An error
+// says that it could not be looked at, not that it is damaged.
 func Verify(dir string, report func(Damage)) error {
-	d := &dataDir{path: dir}
 	unlock, err := lockForReading(dir)
 	if err != nil {
 		return err
@@ -37,8 +50,8 @@ func Verify(dir string, report func(Damage)) error {
 		}
 		report(Damage{File: filepath.Join(dir, "FORMAT"), Offset: -1, Text: err.Error()})
 	}
-	v := &verifier{dir: d, report: report}
-	for _, part := range []func() error{v.checkpoints, v.segments, v.log} {
+	v := &verifier{dir: &dataDir{path: dir}, report: report}
+	for _, part := range []func() error{v.checkpoints, v.log, v.segments, v.spool} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -46,9 +59,22 @@ func Verify(dir string, report func(Damage)) error {
 	return v.whole()
 }
 
+// isData makes sure that there is something of a broker's in a directory.
+func isData(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
+	for _, name := range []string{"FORMAT", "LOCK", "wal", "checkpoints", "segments"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w", dir, ErrNoData)
+}
+
 // lockForReading makes sure that no broker uses the directory meanwhile.
 func lockForReading(dir string) (unlock func(), err error) {
-	if _, err := os.Stat(dir); err != nil {
+	if err := isData(dir); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(filepath.Join(dir, "LOCK"))
@@ -76,7 +102,21 @@ type verifier struct {
 
 // file reports an error about a file.
 func (v *verifier) file(path string, err error) {
-	v.report(Damage{File: path, Offset: -1, Text: err.Error()})
+	v.report(Damage{File: path, Offset: placeOf(err), Text: err.Error()})
+}
+
+// placeOf is the byte that an error about a file speaks of, -1 when it names
+// none.
+func placeOf(err error) int64 {
+	var p *placed
+	var d *segment.Damage
+	switch {
+	case errors.As(err, &p):
+		return p.at
+	case errors.As(err, &d):
+		return int64(d.Pos)
+	}
+	return -1
 }
 
 // checkpoints reads all of them and loads the newest chain.
@@ -100,53 +140,6 @@ func (v *verifier) checkpoints() error {
 	return nil
 }
 
-// segments reads every segment file, also those that nothing names.
-func (v *verifier) segments() error {
-	files, rest, err := numbered(v.dir.segments(), ".seg")
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range rest {
-		v.file(filepath.Join(v.dir.segments(), name), errors.New("this is no segment file"))
-	}
-	numbers := make([]uint64, 0, len(files))
-	for n := range files {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
-		path := v.dir.segment(queend.FileID(n))
-		err := verifySegment(path)
-		switch {
-		case errors.Is(err, segment.ErrDamaged):
-			v.file(path, err)
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-func verifySegment(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	r, err := segment.NewReader(f, st.Size())
-	if err != nil {
-		return err
-	}
-	return r.Verify()
-}
-
 // log reads every record, and replays those after the checkpoint.
 func (v *verifier) log() error {
 	next := v.after + 1
@@ -166,17 +159,17 @@ func (v *verifier) log() error {
 	for _, d := range r.Damages {
 		v.report(Damage{File: d.File, Offset: d.Offset, Text: d.Reason})
 	}
-	return nil
+	for _, d := range r.Tail {
+		v.report(Damage{File: d.File, Offset: d.Offset, Text: "torn end of the log: " + d.Reason, Moot: true})
+	}
+	return v.mark()
 }
 
 // whole reports whether checkpoint, log and segments fit together.
 func (v *verifier) whole() error {
 	err := v.broken
 	if err == nil {
-		err = v.broker.checkHoles()
-	}
-	if err == nil {
-		err = v.broker.checkFiles()
+		err = v.broker.fits()
 	}
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return err
@@ -185,4 +178,17 @@ func (v *verifier) whole() error {
 		v.report(Damage{Offset: -1, Text: err.Error()})
 	}
 	return nil
+}
+
+// fits is what a start asks of the state, with the lack of a directory as
+// damage.
+func (b *Broker) fits() error {
+	err := b.checkHoles()
+	if err == nil {
+		err = b.checkFiles()
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }

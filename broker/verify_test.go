@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,5 +46,73 @@ func TestVerifyNamesEveryDamagedFile(t *testing.T) {
 				t.Fatalf("%s is damaged, reported: %+v", rel, got)
 			}
 		}
+	}
+}
+
+// live are the reports about what a broker needs.
+func live(all []Damage) (out []Damage) {
+	for _, d := range all {
+		if !d.Moot {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func TestVerifySaysWhichMessagesADamagedSegmentHeld(t *testing.T) {
+	r := newRig(t)
+	r.push("a", "b", "c")
+	r.flushed()
+	r.close()
+	path := filepath.Join(r.cfg.Dir, "segments", "00000000000000000001.seg")
+	flip(t, path, 30)
+	got := live(verified(t, r.cfg.Dir))
+	if len(got) != 2 || got[1].Offset != 24 || got[1].File != path ||
+		!strings.HasPrefix(got[1].Text, `queue "q", partition "p", offsets 0 to 2 cannot be read`) {
+		t.Fatalf("%+v", got)
+	}
+	flip(t, path, 30)
+}
+
+func TestVerifyReadsTheSpool(t *testing.T) {
+	r := newRig(t)
+	_, err := r.b.SetMaintenance(t.Context(), true)
+	r.must(err)
+	if _, err := r.b.Push(t.Context(), DefaultTenant, nil, []PushItem{
+		{Queue: "q", Partition: "p", Payload: []byte("1")}, {Queue: "q", Partition: "p", Payload: []byte("2")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	if got := verified(t, r.cfg.Dir); len(got) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	path := filepath.Join(r.cfg.Dir, "spool", "00000000000000000001.spool")
+	flip(t, path, 25)
+	if got := live(verified(t, r.cfg.Dir)); len(got) != 1 || got[0].File != path || got[0].Offset != 8 {
+		t.Fatalf("%+v", got)
+	}
+	flip(t, path, 25)
+}
+
+func TestVerifyTellsWhatAStartCopesWith(t *testing.T) {
+	r := newRig(t)
+	r.push("a", "b", "c")
+	r.flushed()
+	r.close()
+	stray := filepath.Join(r.cfg.Dir, "segments", "00000000000000000009.seg")
+	mark := filepath.Join(r.cfg.Dir, "wal", "clean")
+	for _, path := range []string{stray, mark} {
+		r.must(os.WriteFile(path, []byte("no such thing"), 0o600))
+	}
+	got := verified(t, r.cfg.Dir)
+	if len(got) != 2 || len(live(got)) != 0 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestVerifyRefusesWhatIsNoDataDirectory(t *testing.T) {
+	if err := Verify(t.TempDir(), func(Damage) {}); !errors.Is(err, ErrNoData) {
+		t.Fatal(err)
 	}
 }

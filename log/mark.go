@@ -58,12 +58,22 @@ func readMark(dir string) (last queend.LSN, clean bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("clean-shutdown mark: %w", err)
 	}
+	last, clean, err = ParseMark(data)
+	if err != nil {
+		return 0, false, fmt.Errorf("%s: %w", path, err)
+	}
+	return last, clean, nil
+}
+
+// ParseMark reads the bytes of a clean-shutdown mark: the LSN of the last record
+// when the log was closed. ok is false when they are none.
+func ParseMark(data []byte) (last queend.LSN, ok bool, err error) {
 	if len(data) != markBytes || string(data[:4]) != markMagic ||
 		crc32.Checksum(data[8:], castagnoli) != binary.LittleEndian.Uint32(data[4:]) {
 		return 0, false, nil
 	}
 	if data[8] != markVersion {
-		return 0, false, fmt.Errorf("%s: version %d: %w", path, data[8], ErrVersion)
+		return 0, false, fmt.Errorf("version %d: %w", data[8], ErrVersion)
 	}
 	return queend.LSN(binary.LittleEndian.Uint64(data[12:])), true, nil
 }

@@ -173,12 +173,23 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
+// Damage is a place in a segment file that is not what was written. It wraps
+// ErrDamaged.
+type Damage struct {
+	Pos  uint64 // byte of the file
+	Text string
+}
+
+func (d *Damage) Error() string { return d.Text + ": " + ErrDamaged.Error() }
+
+func (d *Damage) Unwrap() error { return ErrDamaged }
+
 // damagedBlock is the error about one block of a run.
 func damagedBlock(p queend.PartitionID, pos uint64, why string) error {
-	return fmt.Errorf("run of partition %d: block at byte %d: %s: %w", p, pos, why, ErrDamaged)
+	return &Damage{pos, fmt.Sprintf("run of partition %d: block at byte %d: %s", p, pos, why)}
 }
 
 // damagedDescriptor is the error about a descriptor or its filter.
 func damagedDescriptor(pos uint64, why string) error {
-	return fmt.Errorf("descriptor at byte %d: %s: %w", pos, why, ErrDamaged)
+	return &Damage{pos, fmt.Sprintf("descriptor at byte %d: %s", pos, why)}
 }

@@ -22,6 +22,17 @@ func (r *Reader) Verify() error {
 	return err
 }
 
+// VerifyRun is Verify for one run, also when others or the footer are damaged.
+func (r *Reader) VerifyRun(e Entry) error {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	h, err := r.head(e, 0, s)
+	if err != nil {
+		return err
+	}
+	return r.verifyRun(&h, s)
+}
+
 // verifyRun checks the blocks of a run and what its descriptor says of them.
 func (r *Reader) verifyRun(h *head, s *scratch) error {
 	e := h.entry
