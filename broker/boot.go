@@ -95,7 +95,7 @@ func (b *Broker) checkWhole() error {
 // openLog replays the log after an LSN.
 func (b *Broker) openLog(after, proven queend.LSN) (*log.Log, error) {
 	c := log.Config{
-		Dir: b.storage.dir.wal(), Sync: b.cfg.Sync, SyncInterval: b.cfg.SyncInterval, Proven: proven,
+		Dir: b.storage.dir.wal(), SegmentBytes: b.cfg.LogSegmentBytes, Sync: b.cfg.Sync, SyncInterval: b.cfg.SyncInterval, Proven: proven,
 		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail, Check: b.checkWhole,
 		Now: func() time.Time { return time.UnixMicro(b.cfg.Now()) },
 	}

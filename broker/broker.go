@@ -53,6 +53,7 @@ type Config struct {
 	DiskLowPct         int64     // 0: 80
 	AdmitBytes         int64     // QUEEN_ADMIT_MAX_MB, 0: 128 MiB; negative: no budget
 	AdmitHoldMS        int64     // 0: 15000
+	LogSegmentBytes    int       // size of a file of the log, 0: 4 MiB
 	SpoolDir           string    // of push maintenance, "": spool in Dir
 	// TraceRetentionSeconds is QUEEN_TRACE_RETENTION_S; 0: for ever.
 	TraceRetentionSeconds int64
