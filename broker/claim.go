@@ -79,16 +79,22 @@ func (p *popper) pick(part *partition, g *group, left *int) {
 // its other candidates.
 const maxRounds = 3
 
-// deepen notes what candidates need next, now that the first answers of the
-// disk are there: one alone does not make the others be left out.
+// deepen is a claim on trial: it notes what candidates need next, now that the
+// first answers of the disk are there, so that one which needs more is not left
+// out when the others could claim.
 func (p *popper) deepen() {
 	if p.rounds >= maxRounds {
 		return
 	}
 	p.rounds++
+	left := p.limits.batch
 	for _, c := range p.picked {
-		if c.got == nil {
-			p.prepare(c, p.b.cfg.PopMaxBytes)
+		if left <= 0 {
+			return
+		}
+		c.max = left
+		if p.prepare(c, p.b.cfg.PopMaxBytes) == findReady {
+			left -= len(c.msgs)
 		}
 	}
 }
