@@ -142,7 +142,12 @@ func (n *node) end(sig os.Signal) {
 	if n.cmd == nil || n.gone() {
 		return
 	}
-	_ = n.cmd.Process.Signal(sig) // it may end at this very moment
+	if len(n.wrap) > 0 {
+		// The tracer ends with what it traces, not the other way round.
+		_ = syscall.Kill(n.pid(), sig.(syscall.Signal))
+	} else {
+		_ = n.cmd.Process.Signal(sig) // it may end at this very moment
+	}
 	select {
 	case <-n.exited:
 	case <-time.After(patience):
@@ -180,8 +185,6 @@ func (n *node) restart() {
 	n.boot()
 }
 
-func (n *node) pid() int { return n.cmd.Process.Pid }
-
 func (n *node) logPath() string { return filepath.Join(n.dir, "broker.log") }
 
 func (n *node) logText() string {
@@ -195,6 +198,23 @@ func (n *node) logText() string {
 func (n *node) logTail(lines int) string {
 	all := strings.Split(strings.TrimRight(n.logText(), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// pid is the number of the broker itself, which strace may have started.
+func (n *node) pid() int {
+	n.t.Helper()
+	if len(n.wrap) == 0 {
+		return n.cmd.Process.Pid
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.cmd.Process.Pid))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		n.t.Fatalf("children of the tracer: %q", text)
+	}
+	return child
 }
 
 // memory returns the resident bytes of the process and their highest value.
@@ -238,7 +258,7 @@ func (n *node) cpu() time.Duration {
 // signal sends a signal to the process.
 func (n *node) signal(sig syscall.Signal) {
 	n.t.Helper()
-	if err := n.cmd.Process.Signal(sig); err != nil {
+	if err := syscall.Kill(n.pid(), sig); err != nil {
 		n.t.Fatal(err)
 	}
 }
