@@ -131,7 +131,8 @@ type mergePart struct {
 	// cutoff is the stamp before which ids are too old to matter, if the
 	// first source is where the partition's ids begin; else 0.
 	cutoff int64
-	bytes  int64 // about what is kept
+	leased queend.Offset // ids from it on stay, whatever their age
+	bytes  int64         // about what is kept
 }
 
 // merge writes the live runs of some files anew and puts the new files in
@@ -255,6 +256,7 @@ func (b *Broker) mergeParts(files []queend.FileID) ([]mergePart, error) {
 
 func (b *Broker) mergePart(p *partition, all []source) mergePart {
 	m := mergePart{id: p.id, start: p.start}
+	m.leased, _ = p.leasedIDs(b.now())
 	for _, s := range all {
 		i := p.runs.At(s.entry.First)
 		if i == len(p.runs) || p.runs[i].File != s.file || p.runs[i].Pos != s.entry.Pos {
@@ -342,7 +344,7 @@ func firstNeeded(r *segment.Reader, s *source, m *mergePart) (queend.Offset, err
 	placed := runOf(s.file, e)
 	n := need{queue: e.Queue, owner: e.Partition, run: placed.run}
 	from, err := firstInRun(r, &n, m.cutoff)
-	return max(min(from, m.start, e.Last), e.First), err
+	return max(min(from, m.start, m.leased, e.Last), e.First), err
 }
 
 // sweepFiles deletes the files that are retired for good.
