@@ -56,14 +56,31 @@ func check(t *testing.T, seed uint64, length int) {
 	t.Errorf("seed %d: %v\nshortest sequence: %v\n%s", seed, err, least, trace(s, ops))
 }
 
+// TestAWrongRuleShows breaks one rule of the model, so that a comparison that
+// compares nothing does not pass for a broker without faults.
+func TestAWrongRuleShows(t *testing.T) {
+	for seed := range uint64(200) {
+		if _, _, err := generate(seed, 60, func(s *setup) { s.Canary = true }); err != nil {
+			return
+		}
+	}
+	t.Fatal("200 sequences did not notice that a budget is charged once too often")
+}
+
 // generate makes and runs a sequence until it ends or fails.
-func generate(seed uint64, length int) (s setup, ops []op, err error) {
+func generate(seed uint64, length int, changes ...func(*setup)) (s setup, ops []op, err error) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	s = newSetup(r)
+	for _, change := range changes {
+		change(&s)
+	}
 	err = with(s, func(h *harness) error {
-		g := &gen{Rand: r, h: h}
-		for range length {
+		g := newGen(r, h)
+		for n := range length {
 			o := g.next()
+			if n < g.early {
+				o = g.configure()
+			}
 			ops = append(ops, o)
 			if err := h.do(o); err != nil {
 				return fmt.Errorf("command %d: %w", len(ops)-1, err)

@@ -10,7 +10,7 @@ func (g *gen) ack() op {
 	}
 	l, found := g.lane()
 	if !found {
-		return ackOp{Group: g.group(), Items: []ackItem{{Queue: "jobs", Off: g.IntN(4), Signal: broker.Completed}}}
+		return ackOp{Group: g.group(), Items: []ackItem{{Queue: g.queues[0], Off: g.IntN(4), Signal: broker.Completed}}}
 	}
 	o := ackOp{Group: l.g.name, Items: g.items(l)}
 	if g.oneIn(15) {

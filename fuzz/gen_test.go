@@ -18,10 +18,25 @@ var (
 )
 
 // gen makes commands that mean something in the present state of the model.
+// A sequence uses some of the names only, at times few, so that its commands
+// bear on the same rows.
 type gen struct {
 	*rand.Rand
-	h *harness
-	n int // payloads made
+	h                     *harness
+	n                     int // payloads made
+	early                 int // commands that configure before all others
+	queues, parts, groups []string
+}
+
+func newGen(r *rand.Rand, h *harness) *gen {
+	some := func(all []string) []string {
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:1+r.IntN(len(all))]
+	}
+	return &gen{
+		Rand: r, h: h, queues: some(slices.Clone(queueNames)), parts: some(slices.Clone(partNames)),
+		groups: some(slices.Clone(groupNames)), early: r.IntN(3),
+	}
 }
 
 func pick[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
@@ -63,7 +78,7 @@ func (g *gen) next() op {
 		{3, func() op { return giveBackOp{} }},
 		{5, func() op { return g.txn() }},
 		{4, func() op { return g.seek() }},
-		{1, func() op { return deleteQueueOp{pick(g.Rand, queueNames...)} }},
+		{1, func() op { return deleteQueueOp{pick(g.Rand, g.queues...)} }},
 		{2, func() op { return g.deleteGroup() }},
 		{1, func() op { return subscribeOp{g.group(), g.instant()} }},
 		{3, func() op { return g.replay() }},
@@ -86,12 +101,12 @@ func (g *gen) next() op {
 	return nil
 }
 
-func (g *gen) group() string { return orText(pick(g.Rand, groupNames...), broker.QueueMode) }
+func (g *gen) group() string { return orText(pick(g.Rand, g.groups...), broker.QueueMode) }
 
 func (g *gen) item() pushItem {
 	g.n++
 	it := pushItem{
-		Queue: pick(g.Rand, queueNames...), Part: pick(g.Rand, partNames...), N: g.n, Pad: pick(g.Rand, 0, 10, 100),
+		Queue: pick(g.Rand, g.queues...), Part: pick(g.Rand, g.parts...), N: g.n, Pad: pick(g.Rand, 0, 10, 100),
 		Headers: g.oneIn(4),
 	}
 	switch {
@@ -162,7 +177,7 @@ func usual(group string) (s subscription, conflation bool) {
 
 func (g *gen) pop() op {
 	c := popCall{
-		Queue: pick(g.Rand, queueNames...), Group: g.group(), Batch: pick(g.Rand, 0, 1, 2, 3, 10), Partitions: pick(g.Rand, 0, 1, 2, 64),
+		Queue: pick(g.Rand, g.queues...), Group: g.group(), Batch: pick(g.Rand, 0, 1, 2, 3, 10), Partitions: pick(g.Rand, 0, 1, 2, 64),
 		AutoAck: g.oneIn(6), LeaseSeconds: pick(g.Rand, int64(0), 0, 4, 20, 200),
 	}
 	if g.oneIn(40) {
@@ -170,7 +185,7 @@ func (g *gen) pop() op {
 	}
 	switch g.IntN(5) {
 	case 0:
-		c.Pinned, c.Part = true, pick(g.Rand, partNames...)
+		c.Pinned, c.Part = true, pick(g.Rand, g.parts...)
 	case 1:
 		c.Discovery, c.Queue = true, ""
 		c.NS, c.Task = pick(g.Rand, "orders", "orders", ""), pick(g.Rand, "eu", "", "us")
@@ -307,7 +322,7 @@ func (g *gen) setting() broker.Setting {
 }
 
 func (g *gen) configure() op {
-	o := configureOp{Queue: pick(g.Rand, queueNames...), Merge: !g.oneIn(3)}
+	o := configureOp{Queue: pick(g.Rand, g.queues...), Merge: !g.oneIn(3)}
 	for range g.IntN(6) {
 		o.Set = append(o.Set, g.setting())
 	}
@@ -318,9 +333,9 @@ func (g *gen) configure() op {
 }
 
 func (g *gen) seek() op {
-	o := seekOp{Queue: pick(g.Rand, queueNames...), Group: g.group(), ToEnd: g.oneIn(3)}
+	o := seekOp{Queue: pick(g.Rand, g.queues...), Group: g.group(), ToEnd: g.oneIn(3)}
 	if g.oneIn(2) {
-		o.Part = ptr(orText(pick(g.Rand, partNames...), broker.DefaultPartition))
+		o.Part = ptr(orText(pick(g.Rand, g.parts...), broker.DefaultPartition))
 	}
 	if !o.ToEnd {
 		o.At = g.instant()
@@ -331,7 +346,7 @@ func (g *gen) seek() op {
 func (g *gen) deleteGroup() op {
 	o := deleteGroupOp{Group: g.group(), Metadata: !g.oneIn(3)}
 	if g.oneIn(2) {
-		o.Queue = ptr(pick(g.Rand, queueNames...))
+		o.Queue = ptr(pick(g.Rand, g.queues...))
 	}
 	return o
 }
@@ -339,7 +354,7 @@ func (g *gen) deleteGroup() op {
 func (g *gen) replay() op {
 	o := replayOp{N: g.IntN(9), Address: g.oneIn(3), Producer: g.producer()}
 	if g.oneIn(4) {
-		o.Queue = ptr(pick(g.Rand, queueNames...))
+		o.Queue = ptr(pick(g.Rand, g.queues...))
 	}
 	if g.oneIn(4) {
 		o.Part = ptr("p1")
@@ -351,7 +366,7 @@ func (g *gen) letters() op {
 	o := lettersOp{Group: pick(g.Rand, "", "", "all"), Part: pick(g.Rand, "", "", "p1"), Text: pick(g.Rand, "", "", "smtp", "limit"),
 		Limit: pick(g.Rand, 0, 2), Replay: g.oneIn(2)}
 	if g.oneIn(2) {
-		o.Queue = ptr(pick(g.Rand, queueNames...))
+		o.Queue = ptr(pick(g.Rand, g.queues...))
 	}
 	return o
 }

@@ -29,6 +29,7 @@ type settings struct {
 	PopMaxBytes int64
 	Encrypts    bool
 	CleanupDays int64 // 0: off
+	Canary      bool  // the model has one rule wrong, to see that this shows
 }
 
 type mQueue struct {

@@ -9,6 +9,7 @@ type walk struct {
 	o        *broker.Options
 	verdicts map[int]*verdict
 	fallback string
+	canary   bool
 
 	cursor   int
 	terminal map[int]bool // offset of a filed (true) or dropped message
@@ -55,7 +56,11 @@ func (w *walk) run() {
 
 // ends reports whether the signal is terminal (R26, R29).
 func (w *walk) ends(v *verdict) bool {
-	return v.signal == broker.DLQ || v.signal == broker.Failed && w.r.retry >= w.o.RetryLimit
+	limit := w.o.RetryLimit
+	if w.canary {
+		limit++
+	}
+	return v.signal == broker.DLQ || v.signal == broker.Failed && w.r.retry >= limit
 }
 
 func (w *walk) files(v *verdict) bool {
