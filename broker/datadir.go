@@ -52,7 +52,7 @@ func (d *dataDir) segment(id queend.FileID) string {
 // this program knows its format.
 func openDataDir(path string) (*dataDir, error) {
 	d := &dataDir{path: path}
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := makeDir(path); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -116,6 +116,30 @@ func checkFormat(path string) error {
 	}
 	if version > formatVersion {
 		return fmt.Errorf("%w: %s: format %d, this program knows up to %d", ErrFormat, path, version, formatVersion)
+	}
+	return nil
+}
+
+// makeDir creates a directory and what is missing above it. The name of each
+// is synced before the next is made, that of the last also when it was there:
+// who made it may have died before it could. Where the directory above may not
+// be read, somebody else has made it.
+func makeDir(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if _, err := os.Stat(parent); errors.Is(err, os.ErrNotExist) {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := syncDir(parent); !errors.Is(err, os.ErrPermission) {
+		return err
 	}
 	return nil
 }

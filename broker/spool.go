@@ -122,7 +122,7 @@ func (s *spool) write(g *spoolGroup) (err error) {
 
 // begin makes the next file.
 func (s *spool) begin() error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := makeDir(s.dir); err != nil {
 		return err
 	}
 	s.number++
@@ -132,7 +132,7 @@ func (s *spool) begin() error {
 	}
 	s.file, s.items, s.size = f, 0, int64(len(spoolMagic))
 	if _, err = f.WriteString(spoolMagic); err == nil && s.sync {
-		err = errors.Join(syncDir(s.dir), syncDir(filepath.Dir(s.dir)))
+		err = syncDir(s.dir)
 	}
 	if err != nil {
 		return errors.Join(err, s.end())

@@ -236,7 +236,7 @@ func decodeSpooled(body []byte) (*spooled, error) {
 func (b *Broker) keepFailed(n uint64, pos int64, raw []byte, why string) error {
 	s := &b.spool
 	dir := filepath.Join(s.dir, "failed")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%020d-%d.bin", n, pos))
