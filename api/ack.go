@@ -20,7 +20,7 @@ type ackEntry struct {
 	problem string
 }
 
-// ack answers POST /api/v1/ack (CONTRACT section 4.3).
+// ack answers POST /api/v1/ack (docs/rules.md, S4).
 func (r *request) ack() {
 	s, err := jsonscan.New(r.body())
 	if err == nil && s.Kind() != jsonscan.Object {
@@ -275,7 +275,7 @@ func leaseSeconds(body []byte) int64 {
 	return seconds
 }
 
-// extendLease answers POST /api/v1/lease/:leaseId/extend (section 4.4).
+// extendLease answers POST /api/v1/lease/:leaseId/extend (docs/rules.md, S4).
 func (r *request) extendLease() {
 	id := r.param("leaseId")
 	ctx, cancel := r.deadline(r.server.limits.statement)

@@ -8,7 +8,7 @@ import (
 	"queend/broker"
 )
 
-// configure answers POST /api/v1/configure (CONTRACT section 5.1).
+// configure answers POST /api/v1/configure (docs/rules.md, S5).
 func (r *request) configure() {
 	c, err := decodeConfigure(r.body())
 	if err != nil {
@@ -199,7 +199,7 @@ func readSetting(s *jsonscan.Scanner, name string, into *[]broker.Setting) error
 	return nil
 }
 
-// deleteQueue answers DELETE /api/v1/resources/queues/:queue (section 5.2).
+// deleteQueue answers DELETE /api/v1/resources/queues/:queue (docs/rules.md, S5).
 func (r *request) deleteQueue() {
 	name := r.param("queue")
 	ctx, cancel := r.deadline(r.server.limits.statement)

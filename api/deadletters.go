@@ -19,7 +19,7 @@ const (
 )
 
 // readLetterFilters reads what chooses dead letters, in a listing and in a
-// purge alike (CONTRACT section 6, A4).
+// purge alike (docs/rules.md, S6, A4).
 func (r *request) readLetterFilters() broker.DeadLetterQuery {
 	q := &r.query
 	return broker.DeadLetterQuery{

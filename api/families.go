@@ -3,7 +3,7 @@ package api
 import "github.com/prometheus/client_golang/prometheus"
 
 // family is a family of metrics: what every scrape shows of it, with HELP and
-// TYPE also while it has no sample (CONTRACT section 9).
+// TYPE also while it has no sample (docs/rules.md, S9).
 type family struct {
 	name, help string
 	kind       prometheus.ValueType // untyped: a summary

@@ -15,7 +15,7 @@ import (
 	"queend/segment"
 )
 
-// Bounds of the reads by offset (CONTRACT section 11).
+// Bounds of the reads by offset (docs/rules.md, S11).
 const (
 	maxFetchEntries = 1024
 	maxFetchBytes   = 8 << 20

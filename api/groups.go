@@ -17,8 +17,8 @@ func (r *request) group() string {
 	return broker.QueueMode
 }
 
-// groupRow is a group on one queue as GET /consumer-groups lists it (CONTRACT
-// section 7).
+// groupRow is a group on one queue as GET /consumer-groups lists it
+// (docs/rules.md, S7).
 type groupRow struct {
 	Name              string   `json:"name"`
 	Topics            []string `json:"topics"`

@@ -19,7 +19,7 @@ type Auth struct {
 	SkipPaths []string
 }
 
-// allowed are the roles of which a caller needs one (CONTRACT section 2).
+// allowed are the roles of which a caller needs one (docs/rules.md, S2).
 var allowed = [...]auth.Roles{
 	levelReadOnly:  auth.ReadOnly | auth.ReadWrite | auth.Admin,
 	levelWriteOnly: auth.WriteOnly | auth.ReadWrite | auth.Admin,

@@ -2,7 +2,7 @@ package api
 
 import "github.com/valyala/fasthttp"
 
-// health answers GET /health (CONTRACT section 9, A9): 200 when writes can be
+// health answers GET /health (docs/rules.md, S9, A9): 200 when writes can be
 // made, 503 while booting or when the log cannot be written. A full disk is
 // healthy: acks are served.
 func (r *request) health() {

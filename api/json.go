@@ -65,7 +65,7 @@ func appendIDOrEmpty(dst []byte, key string, id queend.ID) []byte {
 }
 
 // Layouts of instants: microseconds on the data plane, milliseconds in
-// listings (CONTRACT section 1).
+// listings (docs/rules.md, S1).
 const (
 	layoutMicros = "2006-01-02T15:04:05.000000Z"
 	layoutMillis = "2006-01-02T15:04:05.000Z"

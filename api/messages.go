@@ -15,7 +15,7 @@ const (
 	maxMessages  = 1000
 )
 
-// messages answers GET /api/v1/messages (CONTRACT section 6).
+// messages answers GET /api/v1/messages (docs/rules.md, S6).
 func (r *request) messages() {
 	q := &r.query
 	chosen := broker.MessagesQuery{

@@ -15,7 +15,7 @@ type metered struct {
 	Rate  two    `json:"rate"`
 }
 
-// metricsPage is the answer of GET /metrics (CONTRACT section 9).
+// metricsPage is the answer of GET /metrics (docs/rules.md, S9).
 type metricsPage struct {
 	Uptime   two     `json:"uptime"` // seconds
 	Requests metered `json:"requests"`

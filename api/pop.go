@@ -12,7 +12,7 @@ import (
 )
 
 // popQueue, popPartition and popDiscover answer the three pop routes
-// (CONTRACT section 4.2).
+// (docs/rules.md, S4).
 func (r *request) popQueue() {
 	r.pop(broker.PopRequest{Queue: r.param("queue")})
 }
@@ -98,7 +98,7 @@ func (r *request) popFailed(err error) {
 }
 
 // popEmpty answers 204 with the reason (A8), or the bodies that conflation
-// asks for (section 4.2, section 20).
+// asks for (docs/rules.md, S4 and S20).
 func (r *request) popEmpty(req *broker.PopRequest, res *broker.PopResult) {
 	switch {
 	case res.Empty == broker.EmptyPaused && req.Conflation:

@@ -29,7 +29,7 @@ const maxPooledItems = 4096
 // pushResultBytes is about what one result of a push takes in the answer.
 const pushResultBytes = 192
 
-// push answers POST /api/v1/push (CONTRACT section 4.1).
+// push answers POST /api/v1/push (docs/rules.md, S4).
 func (r *request) push() {
 	room, ok := r.server.bodies.unpack(r.body())
 	defer room.release()

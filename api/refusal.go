@@ -10,7 +10,7 @@ import (
 	"queend/broker"
 )
 
-// statusOf maps what the broker refuses to HTTP (CONTRACT section 1).
+// statusOf maps what the broker refuses to HTTP (docs/rules.md, S1).
 func statusOf(code broker.ErrorCode) int {
 	switch code {
 	case broker.CodeBadRequest:
@@ -31,7 +31,7 @@ func statusOf(code broker.ErrorCode) int {
 
 // refusalOf turns any error into a status, a code and a text fit for the
 // client. What is no refusal is logged and shown as a fault of ours, led by
-// the words of the contract for the operation.
+// the words S4 to S6 have for the operation.
 func (r *request) refusalOf(err error, operation string) (status int, code, text string) {
 	var refused *broker.Refusal
 	if errors.As(err, &refused) {

@@ -16,7 +16,7 @@ type queueSegments struct {
 	Messages int64 `json:"messages"`
 }
 
-// queueRow is a queue in GET /api/v1/resources/queues (CONTRACT section 5.2).
+// queueRow is a queue in GET /api/v1/resources/queues (docs/rules.md, S5).
 type queueRow struct {
 	ID            string        `json:"id"`
 	Name          string        `json:"name"`

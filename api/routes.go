@@ -1,6 +1,6 @@
 package api
 
-// routes is the route index (CONTRACT section 3).
+// routes is the route index (docs/api.md).
 func routes() []route {
 	table := []route{
 		{"POST", "/api/v1/push", levelWriteOnly, (*request).push},

@@ -8,7 +8,7 @@ import (
 	"queend/broker"
 )
 
-// limits are the deadlines of operations (CONTRACT section 1).
+// limits are the deadlines of operations (docs/rules.md, S1).
 type limits struct {
 	push      time.Duration // push and pop
 	statement time.Duration // ack, extend, transaction, administration

@@ -32,7 +32,7 @@ func bufferStatsOf(s *broker.MaintenanceStatus) bufferStats {
 	}}
 }
 
-// maintenance answers GET /api/v1/system/maintenance (CONTRACT section 10).
+// maintenance answers GET /api/v1/system/maintenance (docs/rules.md, S10).
 func (r *request) maintenance() {
 	ctx, cancel := r.within()
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"queend/broker"
 )
 
-// recordTrace answers POST /api/v1/traces (CONTRACT section 8). The message
+// recordTrace answers POST /api/v1/traces (docs/rules.md, S8). The message
 // need not exist.
 func (r *request) recordTrace() {
 	var e broker.TraceEntry

@@ -12,7 +12,7 @@ import (
 )
 
 // riders are parts of a transaction that this broker does not have. A body
-// that carries one is refused, never carried out in part (CONTRACT section 17).
+// that carries one is refused, never carried out in part (docs/rules.md, S17).
 var riders = map[string]bool{"kv": true, "timers": true, "positions": true}
 
 // transactionBody is a transaction as read.
@@ -24,7 +24,7 @@ type transactionBody struct {
 
 var errOperations = errors.New("operations must be an array")
 
-// transaction answers POST /api/v1/transaction (section 4.5).
+// transaction answers POST /api/v1/transaction (docs/rules.md, S4).
 func (r *request) transaction() {
 	room, ok := r.server.bodies.unpack(r.body())
 	defer room.release()

@@ -25,7 +25,7 @@ type timeRange struct {
 }
 
 // window is the stretch of time a page of figures is about, and the width of
-// its buckets (CONTRACT section 9).
+// its buckets (docs/rules.md, S9).
 type window struct {
 	from, to int64 // microseconds
 	minutes  int64

@@ -1,5 +1,5 @@
 // Package auth finds out who sent a request and what that caller may do, from
-// a JSON Web Token (CONTRACT section 2). It knows no HTTP server and no route.
+// a JSON Web Token (docs/rules.md, S2). It knows no HTTP server and no route.
 package auth
 
 import (
@@ -28,7 +28,7 @@ const (
 )
 
 // Config says which tokens are accepted. Names that are empty are the
-// defaults of the contract.
+// defaults of S2.
 type Config struct {
 	Algorithm   string // auto, RS256 for all RS, or one algorithm
 	Secret      string // for HS*
@@ -200,7 +200,7 @@ func (v *Verifier) Verify(authorization string) (Caller, error) {
 	return caller, nil
 }
 
-// refusalOf maps what the parser says to the texts of the contract.
+// refusalOf maps what the parser says to the texts of S2.
 func refusalOf(err error) *Error {
 	var own *Error
 	switch {

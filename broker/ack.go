@@ -13,7 +13,7 @@ const maxDelayMS = 86400000
 // Ack settles items of one group, "" meaning QueueMode, and answers in request
 // order once that is durable. Items are taken in groups of (partition, lease)
 // in order of first appearance; each group is atomic and independent of the
-// others (section 12). Items that are refused say so in their result.
+// others (docs/rules.md, S12). Items that are refused say so in their result.
 //
 // Errors are a *Refusal: the deadline passed and the write may have happened.
 func (b *Broker) Ack(ctx context.Context, tenant queend.ID, group string, items []AckItem) ([]AckResult, error) {
@@ -47,7 +47,7 @@ func (b *Broker) Ack(ctx context.Context, tenant queend.ID, group string, items 
 	return results, nil
 }
 
-// failFlush turns a failure of the log into item errors (section 4.3); a
+// failFlush turns a failure of the log into item errors (docs/rules.md, S4); a
 // deadline stays an error of the call.
 func failFlush(results []AckResult, err error) ([]AckResult, error) {
 	var refusal *Refusal

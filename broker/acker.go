@@ -222,7 +222,7 @@ func (a *acker) place(l *ackLane, e ackEntry, it *settleItem) {
 
 // reach is the last offset an item may name: the end of the live batch; with
 // no live lease a completed may name anything and the other words only the
-// last delivered span (section 20).
+// last delivered span (docs/rules.md, S20).
 func (a *acker) reach(l *ackLane, signal Signal) queend.Offset {
 	switch {
 	case l.row.live(a.t.stamp):

@@ -16,7 +16,7 @@ import (
 )
 
 // Config is what a broker is opened with. Zero values mean the defaults of
-// CONTRACT section 13, but for Dir and Now, which must be set.
+// docs/configuration.md, but for Dir and Now, which must be set.
 type Config struct {
 	Dir  string       // data directory
 	Now  func() int64 // broker clock, microseconds since 1970; monotonic while the process runs

@@ -175,7 +175,7 @@ func (w *browser) pass(h *head) {
 	h.off, h.exact = h.off-1, false
 }
 
-// MessageStatus is how far a message is (section 6).
+// MessageStatus is how far a message is (docs/rules.md, S6).
 type MessageStatus string
 
 // The statuses of a message.

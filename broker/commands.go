@@ -11,7 +11,7 @@ const QueueMode = "__QUEUE_MODE__"
 // DefaultPartition is where messages without a partition go.
 const DefaultPartition = "Default"
 
-// DefaultTenant owns everything when tenancy is off (CONTRACT section 1).
+// DefaultTenant owns everything when tenancy is off (docs/rules.md, S1).
 var DefaultTenant = queend.ID{15: 1}
 
 // PushItem is one message to store. Its byte slices are read until Push
@@ -140,7 +140,7 @@ type AckItem struct {
 	DelayMS   int64 // A2, -1: not sent
 }
 
-// AckResult answers one item, in request order (CONTRACT section 4.3).
+// AckResult answers one item, in request order (docs/rules.md, S4).
 type AckResult struct {
 	Success       bool
 	Error         string // "" is none
@@ -179,7 +179,7 @@ type TxnOutcome struct {
 	Results []TxnResult
 }
 
-// ErrorCode is the machine-readable word of a refusal (CONTRACT section 1).
+// ErrorCode is the machine-readable word of a refusal (docs/rules.md, S1).
 type ErrorCode string
 
 // The codes the broker refuses with.

@@ -26,7 +26,7 @@ type option struct {
 	hidden bool // an addition of ours: echoed only when sent or not at its default
 }
 
-// optionTable lists every option in the order of the answer (section 5.1).
+// optionTable lists every option in the order of the answer (docs/rules.md, S5).
 var optionTable = []option{
 	{name: "leaseTime", number: func(o *Options) *int64 { return &o.LeaseTime }},
 	{name: "retryLimit", number: func(o *Options) *int64 { return &o.RetryLimit }},
@@ -234,7 +234,7 @@ func (v *queueSet) apply1(s *Setting) error {
 	return nil
 }
 
-// checkNumber refuses or clamps a number (section 20).
+// checkNumber refuses or clamps a number (docs/rules.md, S20).
 func checkNumber(s *Setting) (int64, error) {
 	switch s.Name {
 	case "dedupWindowSeconds":
@@ -271,7 +271,7 @@ func (b *Broker) configured(c *Configure, ev *plannedConfigure, before *queueSet
 }
 
 // values lists the options, the additions only when they were sent or are not
-// at their default (section 19).
+// at their default (docs/rules.md, S19).
 func (v *queueSet) values(sent []Setting) []OptionValue {
 	o, defaults := &v.opts, DefaultOptions()
 	out := []OptionValue{

@@ -22,7 +22,7 @@ type DeadLetterQuery struct {
 	Limit, Offset int   // a page; Limit 0 or less: none
 }
 
-// DeadLetter is one dead letter as a client sees it (section 6, A5).
+// DeadLetter is one dead letter as a client sees it (S6, A5).
 type DeadLetter struct {
 	ID            queend.ID
 	MessageID     queend.ID // the original's

@@ -10,14 +10,14 @@ import (
 // FetchError says why an entry of a read by offset has no answer; "" is none.
 type FetchError string
 
-// The errors of entries (section 11).
+// The errors of entries (docs/rules.md, S11).
 const (
 	FetchUnknown    FetchError = "UNKNOWN_TOPIC_OR_PARTITION" // the queue does not exist
 	FetchOutOfRange FetchError = "OFFSET_OUT_OF_RANGE"        // below the first retained message or above the end
 	FetchBadCursor  FetchError = "BAD_CURSOR"
 )
 
-// Bounds of a fetch (section 11).
+// Bounds of a fetch (docs/rules.md, S11).
 const (
 	maxFetchBytes  = 8 << 20
 	maxFetchWaitMS = 30000

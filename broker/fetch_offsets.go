@@ -28,7 +28,7 @@ type FoundOffset struct {
 	Error            FetchError
 }
 
-// FetchOffsets finds offsets by time (section 11).
+// FetchOffsets finds offsets by time (docs/rules.md, S11).
 func (b *Broker) FetchOffsets(ctx context.Context, tenant queend.ID, entries []OffsetEntry) ([]FoundOffset, error) {
 	out := make([]FoundOffset, len(entries))
 	f := b.newFinder()

@@ -79,7 +79,7 @@ func (g *group) cursors() int {
 // registered on, and of its discovery labels, to at, in microseconds. It
 // moves no cursor: partitions the group has not met yet begin there. It
 // returns how many registrations it changed; 0 means that the group never
-// registered (section 7).
+// registered (docs/rules.md, S7).
 func (b *Broker) SetSubscription(ctx context.Context, tenant queend.ID, group string, at int64) (rows int, err error) {
 	if group == "" {
 		group = QueueMode

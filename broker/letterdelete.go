@@ -26,7 +26,7 @@ func (b *Broker) DeleteDeadLetter(ctx context.Context, tenant, id queend.ID) (bo
 }
 
 // DeleteAddress removes the dead letters of an address, those of all groups,
-// and returns how many there were (section 6).
+// and returns how many there were (docs/rules.md, S6).
 func (b *Broker) DeleteAddress(ctx context.Context, tenant, partitionUUID queend.ID, txn []byte) (int, error) {
 	f := b.newFinder()
 	defer f.release()

@@ -6,7 +6,7 @@ import (
 	"queend"
 )
 
-// MaintenanceStatus is how the maintenance switches stand (section 10).
+// MaintenanceStatus is how the maintenance switches stand (docs/rules.md, S10).
 type MaintenanceStatus struct {
 	Maintenance    bool // pushes go to the spool
 	PopMaintenance bool // pops are empty

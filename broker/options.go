@@ -1,6 +1,6 @@
 package broker
 
-// Options are what configure sets on a queue (CONTRACT section 5.1, 19).
+// Options are what configure sets on a queue (docs/rules.md, S5 and S19).
 // Numbers are as sent: seconds, or milliseconds where the name says so.
 type Options struct {
 	LeaseTime                 int64
@@ -42,7 +42,7 @@ func implicitOptions() Options {
 }
 
 // implicitLeaseSeconds is the lease of a queue nobody configured, of
-// discovery pops, and of leaseTime 0 (R5, CONTRACT section 20).
+// discovery pops, and of leaseTime 0 (R5, S20).
 const implicitLeaseSeconds = 60
 
 // Micros per unit: all broker time is int64 microseconds since 1970.

@@ -7,11 +7,11 @@ import (
 	"queend"
 )
 
-// maxTxnBytes bounds a transaction id (section 1).
+// maxTxnBytes bounds a transaction id (docs/rules.md, S1).
 const maxTxnBytes = 65535
 
 // recordBytes is the size beyond which the rest of a push goes into a record
-// of its own; one partition's messages stay together (section 4.1).
+// of its own; one partition's messages stay together (docs/rules.md, S4).
 const recordBytes = 16 << 20
 
 // Why an item is refused for good.

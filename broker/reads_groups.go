@@ -8,7 +8,7 @@ import (
 	"queend"
 )
 
-// GroupState sums up how a group is doing on a queue (section 7).
+// GroupState sums up how a group is doing on a queue (docs/rules.md, S7).
 type GroupState string
 
 // The states of a group.
@@ -20,7 +20,7 @@ const (
 
 const laggingAfter = 300 * Second
 
-// GroupRow is one group on one queue (section 7).
+// GroupRow is one group on one queue (docs/rules.md, S7).
 type GroupRow struct {
 	Group, Queue      string
 	Cursors           int // partitions it has met

@@ -9,7 +9,7 @@ import (
 	"queend/segment"
 )
 
-// MessagesQuery chooses messages of a tenant (section 6). What is left zero
+// MessagesQuery chooses messages of a tenant (docs/rules.md, S6). What is left zero
 // chooses all.
 type MessagesQuery struct {
 	Tenant          queend.ID

@@ -66,7 +66,7 @@ func spreadOf(figures []float64) Spread {
 	return Spread{Avg: sum / float64(n), Median: (figures[n/2] + figures[(n-1)/2]) / 2, Min: figures[0], Max: figures[n-1]}
 }
 
-// Overview sums up everything a tenant has (section 5.2).
+// Overview sums up everything a tenant has (docs/rules.md, S5).
 type Overview struct {
 	Queues, Partitions, Namespaces, Tasks int
 	Counts                                MessageCounts

@@ -6,7 +6,7 @@ import (
 	"queend"
 )
 
-// QueueRow is a queue in a listing (section 5.2).
+// QueueRow is a queue in a listing (docs/rules.md, S5).
 type QueueRow struct {
 	ID              queend.ID
 	Name            string
@@ -137,7 +137,7 @@ type DepthRow struct {
 	Ready      int64 // pending less processing
 }
 
-// Depth is how much a queue owes a group (section 5.2).
+// Depth is how much a queue owes a group (docs/rules.md, S5).
 type Depth struct {
 	DepthRow          // sums; Partition is empty
 	Queue             string

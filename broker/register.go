@@ -8,7 +8,7 @@ import (
 	"queend"
 )
 
-// maxNameBytes bounds queue + the longer of partition and group (section 1).
+// maxNameBytes bounds queue + the longer of partition and group (docs/rules.md, S1).
 const maxNameBytes = 411
 
 // always is a seed before every message.
@@ -95,7 +95,7 @@ type subscription struct {
 	seed int64
 }
 
-// subscribe reads the two parameters of a pop (section 4.2). stamp is that of
+// subscribe reads the two parameters of a pop (docs/rules.md, S4). stamp is that of
 // the registration's record: later pushes carry higher stamps.
 func (b *Broker) subscribe(group, mode, from string, stamp int64) subscription {
 	if group == QueueMode {

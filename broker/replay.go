@@ -187,7 +187,7 @@ func (r *replay) describe(l *deadLetter, letter *DeadLetter, m *segment.Message)
 
 // prepare opens the payload and reserves its bytes in the write budget,
 // outside the lock. What does not open is stored again as it is (R103,
-// section 20).
+// S20).
 func (r *replay) prepare(ctx context.Context, stored []byte) error {
 	payload, opened := r.b.open(stored)
 	r.item.Payload = payload

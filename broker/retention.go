@@ -134,7 +134,7 @@ func (b *Broker) retainDue(p *partition) int64 {
 
 // leasedIDs is the lowest offset under a live lease, p.end without one, and
 // when the first of those leases ends: ids under one's own lease resolve
-// however old they are (section 20).
+// however old they are (docs/rules.md, S20).
 func (p *partition) leasedIDs(now int64) (low queend.Offset, until int64) {
 	low, until = p.end, never
 	for _, r := range p.rows {

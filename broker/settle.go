@@ -7,7 +7,7 @@ import (
 	"queend"
 )
 
-// The texts of refused ack items (CONTRACT section 4.3).
+// The texts of refused ack items (docs/rules.md, S4).
 const (
 	errNoConsumer    = "consumer not found"
 	errBadLease      = "invalid or expired lease"
@@ -292,7 +292,7 @@ func (s *settling) batchStart() queend.Offset {
 	return min(s.row.committed, l.attemptStart-1)
 }
 
-// results answers the items (R27, R28, section 20).
+// results answers the items (R27, R28, S20).
 func (s *settling) results(w *advance, released bool) []AckResult {
 	var gone map[queend.Offset]bool // filed: true, dropped: false
 	for _, v := range w.terminal {

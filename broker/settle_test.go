@@ -93,7 +93,7 @@ var settleTable = []struct {
 	filed     string
 	answers   string
 }{
-	// The worked table of CONTRACT section 12.
+	// The worked table of docs/rules.md.
 	{rule: "R24 last completed", call: "19=completed", charged: 1, committed: 19, answers: "ok"},
 	{rule: "R24 middle completed", call: "14=completed", charged: 1, committed: 14, kept: true, counter: 1, answers: "ok"},
 	{rule: "R23 failed among completed", call: completions(10, 11) + " 12=failed " + completions(13, 19), charged: 1, committed: 11, counter: 2, answers: "ok"},

@@ -117,7 +117,7 @@ type tailMessage struct {
 	time int64
 }
 
-// row is how far one group is on one partition (CONTRACT section 12).
+// row is how far one group is on one partition (docs/rules.md, S12).
 // A row without a lease, budget or delay has a nil lane, so that a million
 // idle ones stay small.
 type row struct {

@@ -20,7 +20,7 @@ var (
 // isHidden reports whether the queue is the broker's own.
 func (q *queue) isHidden() bool { return q.name == tracesQueue }
 
-// TraceEntry is a trace to be recorded (section 8).
+// TraceEntry is a trace to be recorded (docs/rules.md, S8).
 type TraceEntry struct {
 	PartitionID string // as sent; it need not exist
 	TxnID       string

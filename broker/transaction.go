@@ -8,7 +8,7 @@ import (
 	"queend"
 )
 
-// The reasons for which a transaction is rolled back (CONTRACT section 4.5).
+// The reasons for which a transaction is rolled back (docs/rules.md, S4).
 const (
 	reasonDuplicate   = "duplicate"
 	reasonRejectedAck = "rejected_ack"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// defaults are the options of section 5.1 as configure resolves them.
+// defaults are the options of S5 as configure resolves them.
 var defaults = []any{
 	"namespace", "", "task", "", "leaseTime", 300, "retryLimit", 3, "deadLetterQueue", true, "dlqAfterMaxRetries", true,
 	"delayedProcessing", 0, "windowBuffer", 0, "retentionEnabled", false, "retentionSeconds", 0, "completedRetentionSeconds", 0,

@@ -35,7 +35,7 @@ func sealer(t *testing.T) cipher.AEAD {
 	return gcm
 }
 
-// envelope encrypts a payload as the contract describes.
+// envelope encrypts a payload as R100 says.
 func envelope(t *testing.T, plain string) string {
 	t.Helper()
 	iv := []byte("0123456789abcdef")

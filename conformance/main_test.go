@@ -114,7 +114,7 @@ func covers(t *testing.T, rules ...string) {
 	})
 }
 
-// ruleSpans are the numbered rules of the contract that must have a test.
+// ruleSpans are the numbered rules of docs/rules.md that must have a test.
 var ruleSpans = [][3]any{
 	{"R", 1, 12}, {"R", 15, 16}, {"R", 20, 34}, {"R", 40, 46}, {"R", 50, 52}, {"R", 70, 73}, {"R", 78, 78},
 	{"R", 80, 83}, {"R", 85, 85}, {"R", 90, 94}, {"R", 100, 103}, {"R", 110, 114}, {"R", 120, 121}, {"A", 1, 10},

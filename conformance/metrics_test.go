@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// families are the metric families of section 9 with their types.
+// families are the metric families of S9 with their types.
 var families = map[string]string{
 	"queen_uptime_seconds": "gauge", "queen_process_resident_memory_bytes": "gauge",
 	"queen_process_push_requests_total": "counter", "queen_process_push_messages_total": "counter", "queen_process_pop_requests_total": "counter",
@@ -22,7 +22,7 @@ var families = map[string]string{
 	"queen_maintenance_mode_enabled": "gauge", "queen_file_buffer_pending": "gauge", "queen_file_buffer_failed": "gauge", "queen_file_buffer_db_healthy": "gauge",
 }
 
-// further are families of section 9 whose type the contract leaves open.
+// further are families of S9 whose type is left open.
 var further = []string{
 	"queen_batches_fired_total", "queen_batch_items_fired_total", "queen_fusion_items_per_batch", "queen_raft_storage_full",
 	"queen_raft_admit_bytes", "queen_raft_admit_waiting", "queen_raft_admit_total", "queen_raft_log_fsync_seconds",

@@ -5,7 +5,7 @@ import (
 	"queend/broker"
 )
 
-// The texts of refused items (CONTRACT section 4.3).
+// The texts of refused items (docs/rules.md, S4).
 const (
 	errNoConsumer    = "consumer not found"
 	errBadLease      = "invalid or expired lease"

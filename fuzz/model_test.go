@@ -8,9 +8,9 @@ import (
 	"queend/broker"
 )
 
-// model says what a broker must answer by the rules of CONTRACT sections 12,
-// 19 and 20. It keeps every message for ever and looks at all of them each
-// time: slow and obvious. Times are microseconds; its stamps rise in the same
+// model says what a broker must answer by docs/rules.md, S12, S19 and S20. It
+// keeps every message for ever and looks at all of them each time: slow and
+// obvious. Times are microseconds; its stamps rise in the same
 // order as the broker's, and differ from them by less than a millisecond.
 type model struct {
 	now, last int64

@@ -59,7 +59,7 @@ func (h *harness) verifyQueue(q *mQueue) error {
 	return nil
 }
 
-// counts measures a partition from its slowest group (section 5.2).
+// counts measures a partition from its slowest group (docs/rules.md, S5).
 func (m *model) counts(p *mPart) (c broker.MessageCounts) {
 	groups := m.poppedGroups(p.q)
 	lowest := p.end() - 1

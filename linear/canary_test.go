@@ -65,7 +65,7 @@ func (c *canary) lose() *canary {
 	return c
 }
 
-// TestModelTellsRightFromWrong: the model allows what the contract allows, and
+// TestModelTellsRightFromWrong: the model allows what the rules allow, and
 // nothing else. Otherwise TestLinear would prove nothing.
 func TestModelTellsRightFromWrong(t *testing.T) {
 	const soon, late = 0, 1200 * time.Millisecond

@@ -134,7 +134,7 @@ func (l lane) again(log string, lease int32, items []ackOne) settled {
 	return r
 }
 
-// place is where an item's message is (R21 and section 20), -1 when it cannot
+// place is where an item's message is (R21 and S20), -1 when it cannot
 // be resolved.
 func (l *lane) place(log string, it ackOne, live bool) int32 {
 	at := find(log, it.msg)

@@ -252,8 +252,8 @@ func setLogLevel(c *config, text string) error {
 	return fmt.Errorf("%q is not debug, info, warn or error", text)
 }
 
-// setKey takes the encryption key. The seeds' texts are kept; without a good
-// key the broker runs on, unless QUEEN_ENCRYPTION_REQUIRED is set (R102).
+// setKey takes the encryption key. Without a good one the broker runs on,
+// unless QUEEN_ENCRYPTION_REQUIRED is set (R102).
 func setKey(c *config, text string) error {
 	if len(text) != 64 {
 		c.keyNote = "QUEEN_ENCRYPTION_KEY must be 64 hex chars; encryption DISABLED"
