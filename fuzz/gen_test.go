@@ -85,6 +85,7 @@ func (g *gen) next() op {
 		{1, func() op { return g.letters() }},
 		{1, func() op { return deleteLetterOp{g.IntN(9), g.oneIn(2)} }},
 		{2, func() op { return restartOp{g.oneIn(2), pick(g.Rand, int64(0), 0, 7*second, 400*second)} }},
+		{1, func() op { return setBackOp{pick(g.Rand, 300*millisecond, 90*second)} }},
 		{1, func() op { return hangUpOp{g.IntN(9)} }},
 		{1, func() op { return logOp{} }},
 	}

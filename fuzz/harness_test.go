@@ -92,6 +92,7 @@ func (h *harness) do(o op) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	h.m.command++
 	var done context.CancelFunc
 	h.ctx, done = context.WithTimeout(context.Background(), patience)
 	defer done()
@@ -126,10 +127,11 @@ func (h *harness) close() error {
 	return err
 }
 
-// advance moves the clock.
+// advance moves the clock. The broker's goes on from where it was however far
+// the wall clock was set back.
 func (h *harness) advance(d int64) {
 	h.wall.Add(d)
-	h.m.now = max(h.m.now, h.wall.Load())
+	h.m.now += d
 	h.b.Tick()
 }
 
@@ -180,6 +182,15 @@ type advanceOp struct{ MS int64 }
 
 func (o advanceOp) run(h *harness) error {
 	h.advance(o.MS*millisecond + millisecond)
+	return nil
+}
+
+// setBackOp sets the wall clock back while the broker runs: no time passes.
+type setBackOp struct{ By int64 }
+
+func (o setBackOp) run(h *harness) error {
+	h.wall.Add(-o.By)
+	h.b.Tick()
 	return nil
 }
 

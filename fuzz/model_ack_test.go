@@ -153,6 +153,12 @@ func (m *model) place(c *ackCall, i int, r *mRow, now int64) (off int, refused s
 			hi = -1
 		}
 	}
+	if live && lo < r.spanStart { // what is between was removed before the claim
+		if off, found := c.p.lookup(txn, since, r.spanStart, hi); found {
+			return off, ""
+		}
+		since, hi = window, r.spanStart-1
+	}
 	if off, found := c.p.lookup(txn, since, lo, hi); found {
 		return off, ""
 	}

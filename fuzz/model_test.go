@@ -19,6 +19,7 @@ type model struct {
 	labels    map[mLabelKey]*mLabel
 	letters   []*mLetter // in order of filing
 	parts     int        // partitions ever made
+	command   int        // number of the present command
 }
 
 // settings are those of the broker that the rules depend on.
@@ -112,6 +113,7 @@ type mLetter struct {
 	retries  int64
 	attempts int64
 	failedAt int64
+	pop      int // number of the command that filed it as the head of a claim, else 0
 }
 
 const (
