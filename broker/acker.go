@@ -210,7 +210,18 @@ func (a *acker) place(l *ackLane, e ackEntry, it *settleItem) {
 	if e.item.Signal != Completed && !r.live(a.t.stamp) && r.lane != nil {
 		lo = max(lo, r.lane.attemptStart)
 	}
-	at, found := a.look(p, txn, within, lo, hi)
+	var at queend.Offset
+	found := false
+	if r.live(a.t.stamp) && lo < r.lane.attemptStart {
+		// What lies between the cursor and the batch was removed before it: an
+		// id that was used again means the message that was delivered.
+		if at, found = a.look(p, txn, within, r.lane.attemptStart, hi); !found {
+			within, hi = since, r.lane.attemptStart-1
+		}
+	}
+	if !found {
+		at, found = a.look(p, txn, within, lo, hi)
+	}
 	if !found {
 		at, found = a.look(p, txn, since, 0, r.committed)
 	}

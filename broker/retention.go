@@ -139,7 +139,7 @@ func (p *partition) leasedIDs(now int64) (low queend.Offset, until int64) {
 	low, until = p.end, never
 	for _, r := range p.rows {
 		if r.live(now) {
-			low, until = min(low, r.committed+1), min(until, r.lane.leaseUntil)
+			low, until = min(low, max(r.committed+1, r.lane.attemptStart)), min(until, r.lane.leaseUntil)
 		}
 	}
 	return low, until
