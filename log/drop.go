@@ -34,9 +34,10 @@ func (l *Log) DropThrough(lsn queend.LSN) error {
 		l.mu.Lock()
 		l.gens = l.gens[1:]
 		l.mu.Unlock()
-	}
-	if err := l.files.syncDir(l.c.Dir); err != nil {
-		return fmt.Errorf("log: drop through LSN %d: %w", lsn, err)
+		// The next one must not go before this one has: a log with a hole is damaged.
+		if err := l.files.syncDir(l.c.Dir); err != nil {
+			return fmt.Errorf("log: drop generation %d: %w", g.number, err)
+		}
 	}
 	for _, path := range gone {
 		if err := l.files.removeAll(path); err != nil {

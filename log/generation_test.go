@@ -74,6 +74,26 @@ func TestRollBeginsAGenerationBehindTheLastRecord(t *testing.T) {
 	}
 }
 
+// A power cut may keep any of the changes of a directory that were not synced:
+// two generations renamed before one sync could leave the older one.
+func TestDropThroughSyncsEachGenerationBeforeTheNextGoes(t *testing.T) {
+	d := newDisk(t)
+	l, _ := d.open(t)
+	for n := range 3 {
+		add(t, l, 1)
+		rolled(t, l, n+2)
+	}
+	var steps []string
+	l.files.hook = func(step, _ string) error {
+		steps = append(steps, step)
+		return nil
+	}
+	must(t, l.DropThrough(2))
+	if want := []string{"rename", "syncdir", "rename", "syncdir", "remove", "remove"}; !slices.Equal(steps, want) {
+		t.Fatalf("steps %v, want %v", steps, want)
+	}
+}
+
 func TestDropThroughDeletesOnlyWholeGenerations(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)
