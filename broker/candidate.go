@@ -20,6 +20,8 @@ type candidate struct {
 	view *view // of [from, ...), to be read or read
 	got  []segment.Message
 	want int // messages that view asks for
+	// broken says that what it would give is damaged on disk.
+	broken error
 }
 
 // finding is what a closer look at a candidate gave.
@@ -32,12 +34,50 @@ const (
 	findDisk            // the view or the finder must read first
 )
 
+// brokenPause is how long a lane that cannot be read is left alone, in
+// microseconds: pops of the whole queue serve the others meanwhile.
+const brokenPause = 5 * Second
+
+// noteBroken remembers that a lane cannot be read, until it gives something.
+func (g *group) noteBroken(p *partition, err error) {
+	if g.d.broken == nil {
+		g.d.broken = map[queend.PartitionID]error{}
+	}
+	g.d.broken[p.id] = err
+}
+
+// broken is why a pop that found nothing may not say that there is nothing:
+// one of its lanes cannot be read.
+func (p *popper) broken() error {
+	groups := []*group{p.group}
+	if p.label != nil {
+		groups = p.label.d.groups
+	}
+	for _, g := range groups {
+		for id, err := range g.d.broken {
+			if lost := p.b.state.partitions[id]; lost == nil || lost.retained() == 0 {
+				delete(g.d.broken, id)
+				continue
+			}
+			if p.pin == nil || p.pin.id == id {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // prepare looks closely at a candidate. maxBytes bounds the payload it may
 // give, after one message.
 func (p *popper) prepare(c *candidate, maxBytes int64) finding {
 	b, now := p.b, p.b.now()
 	c.msgs, c.seal, c.head = nil, false, false
 	if c.p.ord < 0 || b.state.groups[c.g.id] != c.g {
+		return findNothing
+	}
+	if c.broken != nil {
+		c.g.noteBroken(c.p, c.broken)
+		b.arm(c.p, c.g, now+brokenPause)
 		return findNothing
 	}
 	if state, due := b.lookAt(c.p, c.g, now); state != laneReady {

@@ -134,6 +134,11 @@ func (p *popper) read() error {
 			continue
 		}
 		msgs, err := c.view.read(max(bytes, 0))
+		if isDamage(err) && !p.r.Pinned {
+			// The other lanes are served.
+			c.got, c.broken = []segment.Message{}, err
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -233,6 +238,7 @@ func (p *popper) add(t *bundle, c *candidate, lease queend.ID) {
 		})
 	}
 	delete(c.g.d.sights, c.p.id)
+	delete(c.g.d.broken, c.p.id)
 	p.result.Claimed++
 	p.result.giveBack = append(p.result.giveBack, claimed{c.p, c.g, c.cur.row})
 	if p.w != nil && p.w.token == c.p && p.w.tokenGroup == c.g {

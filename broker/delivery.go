@@ -47,6 +47,7 @@ type groupDelivery struct {
 	pinned  map[string]*waitList
 	labels  []*label
 	speed   ackSpeed
+	broken  map[queend.PartitionID]error // lanes that cannot be read for damage
 }
 
 // labelDelivery is what is derived per discovery label.
@@ -354,8 +355,10 @@ func (b *Broker) timerLoop() {
 		case <-b.alarm:
 		case <-timer.C:
 		}
+		wait := b.Tick()
+		b.locked(func() { wait -= b.now() })
 		// What is due in thousands of years does not fit into a Duration.
-		wait := min(max(b.Tick()-b.cfg.Now(), 0), Day)
+		wait = min(max(wait, 0), Day)
 		timer.Reset(time.Duration(wait) * time.Microsecond)
 	}
 }

@@ -78,11 +78,17 @@ func (s *segmentFiles) use(id queend.FileID, fn func(*segment.Reader) error) err
 		defer s.release(f)
 		err = fn(f.r)
 	}
-	if errors.Is(err, ErrDamaged) || errors.Is(err, segment.ErrDamaged) {
+	if isDamage(err) {
 		err = fmt.Errorf("%s: %w", s.dir.segment(id), err)
 		s.note(err.Error())
 	}
 	return err
+}
+
+// isDamage reports whether an error says that a file does not hold what it
+// should.
+func isDamage(err error) bool {
+	return errors.Is(err, ErrDamaged) || errors.Is(err, segment.ErrDamaged)
 }
 
 // maxDamage bounds what is remembered of damage.

@@ -7,7 +7,7 @@ import (
 	"queend/sched"
 )
 
-// maxPopPartitions bounds how many partitions one pop may claim (section 4.2).
+// maxPopPartitions bounds how many partitions one pop may claim (docs/rules.md, S4).
 const maxPopPartitions = 64
 
 // defaultPopBatch is the batch of a pop that names none.
@@ -43,9 +43,10 @@ type popper struct {
 	label   *label
 	limits  popLimits
 	picked  []*candidate
-	reading bool // candidates wait for the disk
-	rounds  int  // readings that only some candidates needed
-	acted   bool // lanes were sealed or heads filed: look again
+	reading bool  // candidates wait for the disk
+	rounds  int   // readings that only some candidates needed
+	failed  error // found nothing, and a lane cannot be read
+	acted   bool  // lanes were sealed or heads filed: look again
 	lsn     queend.LSN
 	result  PopResult
 }
@@ -121,7 +122,7 @@ func (p *popper) run() error {
 		p.b.locked(func() { s = p.attempt() })
 		switch s {
 		case stepDone:
-			return nil
+			return p.failed
 		case stepRead:
 			if err := p.read(); err != nil {
 				return err
@@ -208,6 +209,9 @@ func (p *popper) attempt() step {
 	if p.r.Wait && !p.w.expired && !b.delivery.stopping && b.now() < p.due {
 		p.slept = true
 		return p.park()
+	}
+	if p.failed = p.broken(); p.failed != nil {
+		return stepDone
 	}
 	p.noteEmpty()
 	p.result.Empty = EmptyNothing
@@ -298,7 +302,7 @@ func (p *popper) park() step {
 	return stepPark
 }
 
-// plan resolves the knobs of the call (section 4.2, R71, R78).
+// plan resolves the knobs of the call (S4, R71, R78).
 func (p *popper) plan() popLimits {
 	l := popLimits{batch: defaultPopBatch, partitions: 1}
 	if p.r.Batch != 0 {
