@@ -67,7 +67,7 @@ func (b *Broker) boot() error {
 func (b *Broker) start() {
 	now := b.now()
 	b.wheel = sched.New(now)
-	b.storage.checkpoints.cutAt = now
+	b.storage.checkpoints.cutAt = b.cfg.Now()
 	b.deriveStorage()
 	b.live = true
 	b.checkDisk()

@@ -19,7 +19,7 @@ import (
 // docs/configuration.md, but for Dir and Now, which must be set.
 type Config struct {
 	Dir  string       // data directory
-	Now  func() int64 // broker clock, microseconds since 1970; monotonic while the process runs
+	Now  func() int64 // microseconds since 1970; monotonic while the process runs
 	Rand *rand.Rand   // for ids; used under the broker's lock only; nil: seeded by the system
 	Log  *slog.Logger // nil: discards
 
@@ -118,10 +118,10 @@ func (c *Config) fill() {
 // One lock guards the state: plan, append and apply happen under it, disk and
 // network never. What waits for the disk waits outside, on the log.
 type Broker struct {
-	cfg   Config
-	clock int64 // highest value of Config.Now seen; under mu
+	cfg Config
 
 	mu       sync.Mutex
+	clock    timekeeper
 	state    state
 	live     bool // replay has ended; derived structures are kept up to date
 	log      *log.Log
@@ -140,11 +140,31 @@ type Broker struct {
 	done  sync.WaitGroup
 }
 
-// now is the broker's clock: it never goes back, not even over a restart,
-// since it stays at or above the stamp of the newest record.
+// timekeeper is what the broker knows about time; under its lock.
+type timekeeper struct {
+	now  int64 // highest value given
+	read int64 // last value of Config.Now
+	lead int64 // what has to be added to it, since it went back
+}
+
+// burstLead is how far stamps of records that follow each other within
+// microseconds may run ahead of the clock without it having gone back.
+const burstLead = 10 * Millisecond
+
+// now is the broker's clock: it never goes back, not even over a restart, and
+// it never stands still. Where Config.Now goes back, or starts below the stamp
+// of the newest record, time goes on from where it was.
 func (b *Broker) now() int64 {
-	b.clock = max(b.clock, b.cfg.Now(), b.state.lastStamp)
-	return b.clock
+	c, read := &b.clock, b.cfg.Now()
+	if read < c.read {
+		c.lead += c.read - read
+	}
+	c.read = read
+	if behind := b.state.lastStamp - (read + c.lead); behind > burstLead {
+		c.lead += behind
+	}
+	c.now = max(c.now, read+c.lead, b.state.lastStamp)
+	return c.now
 }
 
 // bundle collects the events of one record.
