@@ -37,6 +37,10 @@ func (r *request) pop(req broker.PopRequest) {
 		r.popRefused(fasthttp.StatusBadRequest, string(broker.CodeBadRequest), err.Error())
 		return
 	}
+	if r.leftPop(&req) {
+		r.noContent(emptyHeader, string(broker.EmptyNothing))
+		return
+	}
 	ctx, cancel := r.deadline(time.Duration(max(req.TimeoutMS, 0))*time.Millisecond + r.server.limits.push + popMargin)
 	defer cancel()
 	res, err := r.broker.Pop(ctx, req)
@@ -48,9 +52,18 @@ func (r *request) pop(req broker.PopRequest) {
 		r.popEmpty(&req, res)
 		return
 	}
+	if !res.LeaseID.IsZero() && r.leftPop(&req) {
+		r.broker.GiveBack(r.server.background, res)
+		r.noContent(emptyHeader, string(broker.EmptyNothing))
+		return
+	}
 	r.unwritten(func() { r.broker.GiveBack(r.server.background, res) })
 	r.json(200, func(dst []byte) []byte { return appendPop(dst, &req, res) })
 }
+
+// leftPop reports whether the client of a long poll has hung up by now (R11).
+// Writing to it would not fail: the system takes the bytes all the same.
+func (r *request) leftPop(req *broker.PopRequest) bool { return req.Wait && r.gone() }
 
 // readPop reads the parameters. An absent and a zero batch differ: below 1
 // means 1.
