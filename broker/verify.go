@@ -51,6 +51,11 @@ func Verify(dir string, report func(Damage)) error {
 		report(Damage{File: filepath.Join(dir, "FORMAT"), Offset: -1, Text: err.Error()})
 	}
 	v := &verifier{dir: &dataDir{path: dir}, report: report}
+	return v.all()
+}
+
+// all looks at everything but FORMAT.
+func (v *verifier) all() error {
 	for _, part := range []func() error{v.checkpoints, v.log, v.segments, v.spool} {
 		if err := part(); err != nil {
 			return err
@@ -97,7 +102,8 @@ type verifier struct {
 	found  foundChains
 	broker *Broker // what the newest chain and the log after it make
 	after  queend.LSN
-	broken error // why the records could not be replayed
+	proven queend.LSN // durable, as the checkpoints say
+	broken error      // why the records could not be replayed
 }
 
 // file reports an error about a file.
@@ -136,14 +142,14 @@ func (v *verifier) checkpoints() error {
 	for i, path := range v.found.bad {
 		v.file(path, v.found.why[i])
 	}
-	v.after, _, v.broken = b.loadChain(v.found)
+	v.after, v.proven, v.broken = b.loadChain(v.found)
 	return nil
 }
 
 // log reads every record, and replays those after the checkpoint.
 func (v *verifier) log() error {
 	next := v.after + 1
-	r, err := log.Scan(v.dir.wal(), func(g log.Group) error {
+	r, err := log.ScanProven(v.dir.wal(), v.proven, func(g log.Group) error {
 		for lsn, rec := range g.Records() {
 			if lsn != next || v.broken != nil {
 				continue

@@ -13,10 +13,11 @@ type Report struct {
 	Generations int
 	Groups      int
 	Records     int64
-	Bytes       int64     // of all segment files
-	Clean       bool      // the log was closed
-	Damages     []*Damage // Open would refuse, by place
-	Tail        []*Damage // Open would cut here: nothing says these bytes were durable
+	Bytes       int64      // of all segment files
+	Clean       bool       // the log was closed
+	Proven      queend.LSN // the highest LSN that something says was durable
+	Damages     []*Damage  // Open would refuse, by place
+	Tail        []*Damage  // Open would cut here: nothing says these bytes were durable
 }
 
 // Scan verifies every generation in dir and changes nothing. Each group goes to
@@ -26,13 +27,19 @@ type Report struct {
 // A directory that does not exist is an empty log. In a log that is being written
 // the newest group may look torn.
 func Scan(dir string, visit func(Group) error) (Report, error) {
+	return ScanProven(dir, 0, visit)
+}
+
+// ScanProven is Scan for who knows that the log was durable through an LSN: what
+// is missing up to there is damage, not a tail.
+func ScanProven(dir string, proven queend.LSN, visit func(Group) error) (Report, error) {
 	var r Report
 	c, err := readChain(dir)
 	if err != nil {
 		return r, fmt.Errorf("log: scan %s: %w", dir, err)
 	}
 	r.Clean, r.Generations = c.clean, len(c.gens)+len(c.hollow)
-	proven := c.mark
+	proven = max(proven, c.mark)
 	for _, g := range c.gens {
 		r.Bytes += g.size()
 		proven = max(proven, g.durable)
@@ -86,7 +93,7 @@ func (r *Report) end(c *chain, next, proven queend.LSN, dir string) {
 	}
 	r.Last = max(next, 1) - 1
 	r.First = max(r.First, 1)
-	if r.Last < proven {
+	if r.Proven = proven; r.Last < proven {
 		r.Damages = append(r.Damages, &Damage{File: dir, Reason: fmt.Sprintf("log ends with LSN %d, but %d was durable", r.Last, proven)})
 	}
 }
