@@ -2,6 +2,7 @@ package docs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,6 +129,134 @@ func TestArchitectureNamesEveryFileOfTheBroker(t *testing.T) {
 		}
 	}
 	compare(t, "ARCHITECTURE.md", page, "package broker", code)
+}
+
+// What rules.md has: a heading per rule, addition and section, a row per fault.
+var (
+	ruleHeading    = regexp.MustCompile(`(?m)^#+ ([RAS]\d+) `)
+	faultRow       = regexp.MustCompile(`(?m)^\| (F\d+) \| [^|]+ \| ([^|]+) \|$`)
+	testOfARule    = regexp.MustCompile(`(?m)^func Test(([RASF]\d+)_\w+)\(`)
+	testOfAnything = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	coversOthers   = regexp.MustCompile(`(?:shared|covers|record)\(t((?:, "[RASF]\d+")+)\)`)
+	citation       = regexp.MustCompile(`\b[RASF]\d+\b`)
+)
+
+// TestEveryCitedRuleIsInRules: whoever meets the number of a rule, an
+// addition, a section or a fault in a test finds it in rules.md.
+func TestEveryCitedRuleIsInRules(t *testing.T) {
+	page := inRules(t)
+	for path, text := range sources(t, "_test.go") {
+		for _, m := range testOfARule.FindAllStringSubmatch(text, -1) {
+			if !page[m[2]] {
+				t.Errorf("%s: Test%s names %s, which rules.md has not", path, m[1], m[2])
+			}
+		}
+		for _, m := range coversOthers.FindAllStringSubmatch(text, -1) {
+			for _, rule := range citation.FindAllString(m[1], -1) {
+				if !page[rule] {
+					t.Errorf("%s covers %s, which rules.md has not", path, rule)
+				}
+			}
+		}
+	}
+	// In comments R and a number is always a rule; S and F may be other things.
+	inComment := regexp.MustCompile(`//.*`)
+	for path, text := range sources(t, ".go") {
+		for _, comment := range inComment.FindAllString(text, -1) {
+			for _, rule := range citation.FindAllString(comment, -1) {
+				if rule[0] == 'R' && !page[rule] {
+					t.Errorf("%s cites %s, which rules.md has not", path, rule)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryRuleHasAConformanceTest(t *testing.T) {
+	page := map[string]bool{}
+	for rule := range inRules(t) {
+		if rule[0] == 'R' || rule[0] == 'A' {
+			page[rule] = true
+		}
+	}
+	guarded := map[string]bool{}
+	for path, text := range sources(t, "_test.go") {
+		if filepath.Base(filepath.Dir(path)) != "conformance" {
+			continue
+		}
+		for _, m := range testOfARule.FindAllStringSubmatch(text, -1) {
+			if m[2][0] == 'R' || m[2][0] == 'A' {
+				guarded[m[2]] = true
+			}
+		}
+	}
+	compare(t, "rules.md", page, "conformance", guarded)
+}
+
+// TestFaultsNameTheirTests: the tests that the table of faults names are in
+// the package it says.
+func TestFaultsNameTheirTests(t *testing.T) {
+	there := map[string]bool{}
+	for path, text := range sources(t, "_test.go") {
+		for _, m := range testOfAnything.FindAllStringSubmatch(text, -1) {
+			there[filepath.Base(filepath.Dir(path))+" "+m[1]] = true
+		}
+	}
+	name := regexp.MustCompile("\\[(\\w+)\\]|`(\\w+)`")
+	for _, row := range faultRow.FindAllStringSubmatch(read(t, "rules.md"), -1) {
+		pkg, tests := "", 0
+		for _, m := range name.FindAllStringSubmatch(row[2], -1) {
+			if m[1] != "" {
+				pkg = m[1]
+				continue
+			}
+			tests++
+			if !there[pkg+" "+m[2]] {
+				t.Errorf("%s names %s of package %q, which is not there", row[1], m[2], pkg)
+			}
+		}
+		if tests == 0 {
+			t.Errorf("%s names no test", row[1])
+		}
+	}
+}
+
+// inRules are the numbers that rules.md explains.
+func inRules(t *testing.T) map[string]bool {
+	t.Helper()
+	text := read(t, "rules.md")
+	found := map[string]bool{}
+	for _, list := range [][][]string{ruleHeading.FindAllStringSubmatch(text, -1), faultRow.FindAllStringSubmatch(text, -1)} {
+		for _, m := range list {
+			if found[m[1]] {
+				t.Errorf("rules.md has %s twice", m[1])
+			}
+			found[m[1]] = true
+		}
+	}
+	return found
+}
+
+// sources are the files of the module whose names end in suffix, by path.
+func sources(t *testing.T, suffix string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(path, suffix) {
+			files[path] = read(t, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // compare reports what only one side has.
