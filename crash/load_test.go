@@ -1,0 +1,224 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"queend/broker"
+)
+
+// life is how many rounds a disk lives: what is checked grows with each.
+const life = 5
+
+// rounds is how many cuts under load there are.
+func rounds() int {
+	if n, err := strconv.Atoi(os.Getenv("QUEEND_CRASH_ROUNDS")); err == nil {
+		return n
+	}
+	return 20
+}
+
+// TestPowerCutUnderLoad cuts the power at random moments of concurrent load,
+// looks at many images of each round, and goes on with one of them.
+func TestPowerCutUnderLoad(t *testing.T) {
+	m := newMount(t)
+	c := newCampaign(t)
+	defer c.end()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	image, h, ahead, calls := emptyDir(), &history{}, int64(0), 0
+	for round := range rounds() {
+		if c.failed.Load() >= maxFailures {
+			return
+		}
+		if round%life == 0 {
+			image, h, ahead = emptyDir(), &history{}, 0
+		}
+		d := newDisk(image)
+		d.slow = slowness[round%len(slowness)]
+		ahead += leasesOver
+		s, ok := openSession(t, m, d, h, ahead, false)
+		if !ok {
+			t.Fatalf("round %d: the broker does not start", round)
+		}
+		past := len(h.events)
+		s.load(round, time.Duration(300+r.IntN(1700))*time.Millisecond)
+		calls += len(h.events) - past
+		image, h = c.looks(round, s, r)
+	}
+	t.Logf("%d calls in %d rounds", calls, rounds())
+}
+
+// slowness are disks on which some syncs take their time.
+var slowness = []func(string) time.Duration{
+	nil,
+	slowIn("/segments/", 60*time.Millisecond),
+	slowIn("/wal/", 3*time.Millisecond),
+	slowIn("/checkpoints/", 60*time.Millisecond),
+}
+
+func slowIn(part string, d time.Duration) func(string) time.Duration {
+	return func(path string) time.Duration {
+		if strings.Contains(path, part) {
+			return d
+		}
+		return 0
+	}
+}
+
+// looks checks images at random cuts of a round, and all of its end. It
+// returns one of them to go on with.
+func (c *campaign) looks(round int, s *session, r *rand.Rand) (*snap, *history) {
+	ops := s.d.trace()
+	at := map[int]bool{len(ops): true}
+	for range 20 {
+		at[r.IntN(len(ops)+1)] = true
+	}
+	next := r.IntN(len(variants))
+	w := newWorld(s.d.base, ops)
+	for k := 0; ; k++ {
+		if at[k] {
+			past := s.h.until(k)
+			for i := range variants {
+				if k < len(ops) && r.IntN(3) > 0 {
+					continue
+				}
+				name := fmt.Sprintf("round %d, cut behind step %d of %d (%s), %s", round, k, len(ops), stepName(ops, k), variants[i].name)
+				c.check(name, w.image(&variants[i], uint64(i)), past, s.ahead)
+			}
+		}
+		if k == len(ops) {
+			c.t.Logf("round %d: %d steps, %d calls in all", round, len(ops), len(s.h.events))
+			return w.image(&variants[next], uint64(next)), s.h.until(k).rebase(k)
+		}
+		w.step()
+	}
+}
+
+// load works on the broker with many workers until the power goes.
+func (s *session) load(round int, d time.Duration) {
+	if r, ok := s.h.do(s.d, s.c, call{Op: "configure", Queue: retainedQueue, Keep: 1, N: 60}); !ok {
+		s.t.Errorf("configure: %s", r.Err)
+	}
+	var all sync.WaitGroup
+	for i, work := range []func(*worker) bool{
+		(*worker).produce, (*worker).produce, (*worker).produce, (*worker).consume, (*worker).consume,
+		(*worker).read, (*worker).move, (*worker).bury, (*worker).retained, (*worker).configure,
+	} {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			w := &worker{session: s, name: fmt.Sprintf("r%dw%d", round, i), r: rand.New(rand.NewPCG(uint64(round), uint64(i)))}
+			for work(w) {
+			}
+		}()
+	}
+	time.Sleep(d)
+	s.d.cut()
+	s.c.kill()
+	all.Wait()
+}
+
+// worker makes calls of one kind, one after the other, until one fails.
+type worker struct {
+	*session
+	name string
+	r    *rand.Rand
+	ids  int
+}
+
+func (w *worker) try(c call) (reply, bool) { return w.h.do(w.d, w.c, c) }
+
+func (w *worker) id() string {
+	w.ids++
+	return fmt.Sprintf("%s-%d", w.name, w.ids)
+}
+
+func (w *worker) produce() bool {
+	var items []item
+	for range 1 + w.r.IntN(6) {
+		items = append(items, item{"work", fmt.Sprintf("p%d", w.r.IntN(5)), w.id()})
+	}
+	_, ok := w.try(call{Op: "push", Items: items})
+	return ok
+}
+
+func (w *worker) consume() bool {
+	got, ok := w.try(call{Op: "pop", Queue: "work", Group: "g", Batch: 1 + w.r.IntN(20)})
+	if !ok || len(got.Messages) == 0 {
+		time.Sleep(time.Millisecond)
+		return ok
+	}
+	_, ok = w.try(call{Op: "ack", Group: "g", Acks: acks(got, broker.Completed)})
+	return ok
+}
+
+func (w *worker) read() bool {
+	_, ok := w.try(call{Op: "pop", Queue: "work", Group: "auto", Batch: 1 + w.r.IntN(30), Auto: true})
+	time.Sleep(2 * time.Millisecond)
+	return ok
+}
+
+func (w *worker) move() bool {
+	if _, ok := w.try(call{Op: "push", Items: []item{{"in", "p", w.id()}}}); !ok {
+		return false
+	}
+	got, ok := w.try(call{Op: "pop", Queue: "in", Group: "g", Batch: 2})
+	if !ok || len(got.Messages) == 0 {
+		return ok
+	}
+	_, ok = w.try(call{Op: "transaction", Group: "g", Acks: acks(got, broker.Completed),
+		Items: []item{{"out", "a", w.id()}, {"out", "b", w.id()}, {"out", "a", w.id()}}})
+	return ok
+}
+
+// bury makes dead letters and replays some.
+func (w *worker) bury() bool {
+	if _, ok := w.try(call{Op: "push", Items: []item{{"bad", fmt.Sprintf("p%d", w.r.IntN(3)), w.id()}}}); !ok {
+		return false
+	}
+	got, ok := w.try(call{Op: "pop", Queue: "bad", Group: "g", Batch: 1})
+	if !ok {
+		return false
+	}
+	if len(got.Messages) > 0 {
+		if _, ok = w.try(call{Op: "ack", Group: "g", Acks: acks(got, broker.DLQ)}); !ok {
+			return false
+		}
+	}
+	if w.r.IntN(5) > 0 {
+		return true
+	}
+	got, ok = w.try(call{Op: "letters"})
+	if len(got.Letters) > 0 {
+		l := got.Letters[w.r.IntN(len(got.Letters))]
+		_, ok = w.try(call{Op: "replay", Group: l.Group, Of: l.ID, Items: []item{{l.Queue, l.Part, l.Txn}}})
+	}
+	return ok
+}
+
+// retained feeds and consumes a queue whose messages go.
+func (w *worker) retained() bool {
+	if _, ok := w.try(call{Op: "push", Items: []item{{retainedQueue, "p", w.id()}, {retainedQueue, "p", w.id()}}}); !ok {
+		return false
+	}
+	got, ok := w.try(call{Op: "pop", Queue: retainedQueue, Group: "g", Batch: 10})
+	if ok && len(got.Messages) > 0 {
+		_, ok = w.try(call{Op: "ack", Group: "g", Acks: acks(got, broker.Completed)})
+	}
+	return ok
+}
+
+func (w *worker) configure() bool {
+	w.ids++
+	_, ok := w.try(call{Op: "configure", Queue: optionsQueue, N: int64(w.ids)})
+	time.Sleep(5 * time.Millisecond)
+	return ok
+}
