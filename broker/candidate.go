@@ -8,18 +8,19 @@ import (
 // candidate is a lane that a pop has taken out of the ring to look at closely.
 // It holds nothing: whatever happens to the lane meanwhile, prepare finds out.
 type candidate struct {
-	p    *partition
-	g    *group
-	max  int // messages it may give
-	seen *row
-	cur  cursor
-	from queend.Offset // first message of the claim
-	seal bool          // nothing is retained: the cursor goes to the end (R9)
-	head bool          // the first message was delivered too often (A3)
-	msgs []segment.Message
-	view *view // of [from, ...), to be read or read
-	got  []segment.Message
-	want int // messages that view asks for
+	p      *partition
+	g      *group
+	max    int // messages it may give
+	seen   *row
+	cur    cursor
+	from   queend.Offset // first message of the claim
+	seal   bool          // nothing is retained: the cursor goes to the end (R9)
+	head   bool          // the message the claim would begin with was delivered too often (A3)
+	headAt queend.Offset // that message
+	msgs   []segment.Message
+	view   *view // of [from, ...), to be read or read
+	got    []segment.Message
+	want   int // messages that view asks for
 	// broken says that what it would give is damaged on disk.
 	broken error
 }
@@ -106,8 +107,7 @@ func (p *popper) prepare(c *candidate, maxBytes int64) finding {
 		}
 		return findNothing
 	}
-	if c.overDelivered(next) {
-		c.head = true
+	if !c.g.conflation && c.overDelivered(next) {
 		return findReady
 	}
 	return p.gather(c, next, maxBytes)
@@ -120,15 +120,16 @@ func findingIf(ok bool) finding {
 	return findNothing
 }
 
-// overDelivered reports whether the message at the head of the claim has had
-// all its deliveries (A3).
-func (c *candidate) overDelivered(next queend.Offset) bool {
+// overDelivered notes and reports whether the message the claim would begin
+// with has had all its deliveries (A3).
+func (c *candidate) overDelivered(first queend.Offset) bool {
 	limit := c.p.q.opts.MaxDeliveries
 	if limit <= 0 || c.cur.row == nil || c.cur.row.lane == nil {
 		return false
 	}
 	l := c.cur.row.lane
-	return l.headOffset == next && l.headAttempts >= limit
+	c.head, c.headAt = l.headOffset == first && l.headAttempts >= limit, first
+	return c.head
 }
 
 // gather collects the messages of the claim from the tail or from what was
@@ -147,6 +148,9 @@ func (p *popper) gather(c *candidate, next queend.Offset, maxBytes int64) findin
 		limit = 1
 		if from < next {
 			return p.hidden(c, next)
+		}
+		if c.overDelivered(from) {
+			return findReady
 		}
 	}
 	limit = min(limit, int(c.p.end-from))

@@ -179,7 +179,7 @@ func (p *popper) claim() bool {
 		v := p.prepare(c, bytes)
 		if v == findReady && c.head {
 			var ready bool
-			if ready = b.fileHead(t, p.heads, c.p, c.g, c.cur.row); ready {
+			if ready = b.fileHead(t, p.heads, c.p, c.g, c.cur.row, c.headAt); ready {
 				p.acted = true
 				c.release()
 				continue

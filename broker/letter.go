@@ -115,13 +115,12 @@ func (b *Broker) fileLetter(t *bundle, g *group, p *partition, f *letterFiling) 
 // deliveryLimit is the error of a dead letter that nobody acked (A3).
 const deliveryLimit = "delivery limit reached"
 
-// fileHead takes the message at the head of a claim, the first one retained
-// above the cursor of r, out of the way because it was delivered as often as
-// the queue allows (A3): filed, or dropped with the dead letter queue off. It
+// fileHead takes the message a claim would begin with, at head above the
+// cursor of r, out of the way because it was delivered as often as the queue
+// allows (A3): filed, or dropped with the dead letter queue off. It
 // adds the events to the bundle; ready is false when the message must be
 // loaded first. r has no live lease; it is not changed.
-func (b *Broker) fileHead(t *bundle, messages *fetcher, p *partition, g *group, r *row) (ready bool) {
-	head := max(r.committed+1, p.start)
+func (b *Broker) fileHead(t *bundle, messages *fetcher, p *partition, g *group, r *row, head queend.Offset) (ready bool) {
 	next := r.clone()
 	next.committed = head
 	next.lane.release()
