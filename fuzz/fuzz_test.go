@@ -64,7 +64,7 @@ func TestAWrongRuleShows(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("200 sequences did not notice that a budget is charged once too often")
+	t.Fatal("200 sequences did not notice that deliveries are not counted")
 }
 
 // generate makes and runs a sequence until it ends or fails.

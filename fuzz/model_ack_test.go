@@ -198,7 +198,7 @@ func (m *model) settle(c *ackCall, now int64) settled {
 	if len(verdicts) == 0 {
 		return settled{results: results}
 	}
-	w := walk{p: c.p, r: r, o: &c.p.q.opts, verdicts: verdicts, fallback: c.fallback, canary: m.rules.Canary}
+	w := walk{p: c.p, r: r, o: &c.p.q.opts, verdicts: verdicts, fallback: c.fallback}
 	w.run()
 	next := w.next(ownLease, now)
 	for i := range results {

@@ -334,7 +334,7 @@ func (m *model) countDelivery(p *mPart, r *mRow, from, last int) {
 		}
 		r.headCount++
 	}
-	if !again {
+	if !again || m.rules.Canary {
 		r.attempts = 0
 	}
 	r.attempts++

@@ -9,7 +9,6 @@ type walk struct {
 	o        *broker.Options
 	verdicts map[int]*verdict
 	fallback string
-	canary   bool
 
 	cursor   int
 	terminal map[int]bool // offset of a filed (true) or dropped message
@@ -56,11 +55,7 @@ func (w *walk) run() {
 
 // ends reports whether the signal is terminal (R26, R29).
 func (w *walk) ends(v *verdict) bool {
-	limit := w.o.RetryLimit
-	if w.canary {
-		limit++
-	}
-	return v.signal == broker.DLQ || v.signal == broker.Failed && w.r.retry >= limit
+	return v.signal == broker.DLQ || v.signal == broker.Failed && w.r.retry >= w.o.RetryLimit
 }
 
 func (w *walk) files(v *verdict) bool {
