@@ -212,7 +212,7 @@ func (a *acker) place(l *ackLane, e ackEntry, it *settleItem) {
 	}
 	var at queend.Offset
 	found := false
-	if r.live(a.t.stamp) && lo < r.lane.attemptStart {
+	if r.live(a.t.stamp) && lo < r.lane.attemptStart && r.lane.attemptStart <= hi {
 		// What lies between the cursor and the batch was removed before it: an
 		// id that was used again means the message that was delivered.
 		if at, found = a.look(p, txn, within, r.lane.attemptStart, hi); !found {
