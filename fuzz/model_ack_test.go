@@ -153,7 +153,7 @@ func (m *model) place(c *ackCall, i int, r *mRow, now int64) (off int, refused s
 			hi = -1
 		}
 	}
-	if live && lo < r.spanStart { // what is between was removed before the claim
+	if live && lo < r.spanStart && r.spanStart <= hi { // what is between was removed before the claim
 		if off, found := c.p.lookup(txn, since, r.spanStart, hi); found {
 			return off, ""
 		}
