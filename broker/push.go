@@ -50,6 +50,9 @@ func (b *Broker) Push(ctx context.Context, tenant queend.ID, producer *string, i
 }
 
 func (b *Broker) pushAdmitted(ctx context.Context, tenant queend.ID, producer *string, items []PushItem) ([]PushResult, error) {
+	if len(items) > partItems {
+		return b.pushParts(ctx, tenant, producer, items)
+	}
 	results, spool, err := b.storePush(ctx, tenant, producer, items, nil)
 	if spool {
 		return b.spoolPush(ctx, tenant, producer, items)
@@ -61,10 +64,23 @@ func (b *Broker) pushAdmitted(ctx context.Context, tenant queend.ID, producer *s
 // from the spool are stored in any case, all or none, and with them, in the
 // same record, how far the spool is drained; they must fit into one record.
 func (b *Broker) storePush(ctx context.Context, tenant queend.ID, producer *string, items []PushItem, drained *spoolDrained) (results []PushResult, spool bool, err error) {
+	results, lsn, spool, err := b.planPush(tenant, producer, items, drained, true)
+	if spool || err != nil {
+		return nil, spool, err
+	}
+	if err := b.await(ctx, lsn); err != nil {
+		return nil, false, err
+	}
+	b.meters.pushed(results)
+	return results, false, nil
+}
+
+// planPush does the work of storePush but for waiting until lsn is durable.
+// first is set for the first part of a request, by which it is counted.
+func (b *Broker) planPush(tenant queend.ID, producer *string, items []PushItem, drained *spoolDrained, first bool) (results []PushResult, lsn queend.LSN, spool bool, err error) {
 	f := b.newFinder()
 	defer f.release()
 	results = make([]PushResult, len(items))
-	var lsn queend.LSN
 	for {
 		var ready bool
 		b.locked(func() {
@@ -85,22 +101,16 @@ func (b *Broker) storePush(ctx context.Context, tenant queend.ID, producer *stri
 			if drained != nil && slices.ContainsFunc(results, PushResult.failed) {
 				return
 			}
-			t.count.PushRequests++
+			if first {
+				t.count.PushRequests++
+			}
 			lsn = p.commit(drained)
 		})
-		if spool {
-			return nil, true, nil
-		}
-		if ready {
-			break
+		if spool || ready {
+			return results, lsn, spool, nil
 		}
 		if err := f.load(); err != nil {
-			return nil, false, err
+			return nil, 0, false, err
 		}
 	}
-	if err := b.await(ctx, lsn); err != nil {
-		return nil, false, err
-	}
-	b.meters.pushed(results)
-	return results, false, nil
 }
