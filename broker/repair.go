@@ -253,7 +253,10 @@ func (r *Repair) log(t *trial) {
 	}
 	var more [][]byte
 	what := fmt.Sprintf("cut the log behind record %d", t.last)
-	if whole || t.known <= t.last {
+	switch {
+	case whole:
+		what = "write the log anew"
+	case t.known <= t.last:
 		what = "write the log anew without damage"
 	}
 	if t.record != nil {

@@ -32,8 +32,10 @@ func main() {
 // run is main with everything passed in; it returns the exit code.
 func run(args []string, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
-		if command, ok := commands[args[0]]; ok {
-			return command(args[1:], stdout, stderr)
+		for _, c := range commands() {
+			if c.name == args[0] {
+				return c.run(args[1:], &console{environ, stdout, stderr})
+			}
 		}
 	}
 	flags := flag.NewFlagSet("queend", flag.ContinueOnError)
@@ -71,8 +73,14 @@ func run(args []string, environ []string, stdout, stderr io.Writer) int {
 	return serve(c, stderr)
 }
 
-// commands are what queend does besides serving.
-var commands = map[string]func(args []string, stdout, stderr io.Writer) int{}
+// commands lists them in the order -help prints them.
+func commands() []command {
+	return []command{
+		{"verify", "report every damage in a data directory, change nothing", verify},
+		{"repair", "say how a damaged directory can start again; -write does it", repair},
+		{"dump", "print one file of a data directory", dump},
+	}
+}
 
 // versionText is the version with the revision it was built from.
 func versionText() string {
@@ -106,7 +114,14 @@ func usage(w io.Writer) {
 Usage:
   queend [-data DIR]     serve the HTTP API on PORT (6632)
   queend -version
+  queend COMMAND -help
 
+Commands:
+`)
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-14s %s\n", c.name, c.about)
+	}
+	fmt.Fprint(w, `
 First steps, with the broker running:
   curl -X POST localhost:6632/api/v1/push -d '{"items":[{"queue":"jobs","payload":{"n":1}}]}'
   curl 'localhost:6632/api/v1/pop/queue/jobs?batch=1'
