@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"sort"
 
 	"queend"
 	"queend/sched"
@@ -182,6 +183,7 @@ func (p *popper) finish() {
 // attempt takes one look: it claims what it can, or says what is needed.
 func (p *popper) attempt() step {
 	b := p.b
+	b.catchUp()
 	p.lsn = b.log.Last()
 	if b.state.popMaintenance {
 		p.result.Empty = EmptyPaused
@@ -346,15 +348,27 @@ func (p *popper) fillWaits() bool {
 	return true
 }
 
+// visibleEnd is the offset after the last message stamped at or before a
+// time, as far as memory knows: what is only on disk counts as old.
+func (p *partition) visibleEnd(at int64) queend.Offset {
+	if p.lastTime <= at {
+		return p.end
+	}
+	return p.tailFrom + queend.Offset(sort.Search(len(p.tail), func(i int) bool { return p.tail[i].time > at }))
+}
+
 // estimate counts messages that look ready to this pop.
 func (p *popper) estimate() int64 {
 	var n int64
 	count := func(part *partition) {
-		committed := queend.NoOffset
+		committed, known := queend.NoOffset, false
 		if r := part.find(p.group.id); r != nil {
 			committed = r.committed
+		} else if committed, known = p.b.impliedSeen(p.group, part); !known {
+			return
 		}
-		n += part.pending(committed)
+		end := part.visibleEnd(p.b.now() - part.q.opts.DelayedProcessing*Second)
+		n += int64(max(end-max(committed+1, part.start), 0))
 	}
 	if p.r.Pinned {
 		if p.pin != nil {
