@@ -32,9 +32,11 @@ fuzz: ## run every fuzz target for FUZZTIME each
 conformance: ## run the black-box suite and print rule by rule what passes
 	$(GO) test -count=1 -timeout 10m -v ./conformance
 
-deps: ## install the real records that tests push
+deps: ## install the real records that tests push, and strace
 	@test -d /usr/share/iso-codes/json || { apt-get update -qq && apt-get install -y -qq iso-codes; } || \
 	  echo "iso-codes is missing: the tests that push its records are skipped"
+	@command -v strace >/dev/null || { apt-get update -qq && apt-get install -y -qq strace; } || \
+	  echo "strace is missing: the tests that read system calls are skipped"
 
 bench-real: deps build ## push, consume, dead-letter and replay 13,000 real records
 	$(GO) run ./bench real -binary bin/queend

@@ -35,14 +35,14 @@ func needStrace(t *testing.T) string {
 
 func TestAFullWriteBudgetIs429AndPopsAndAcksGoOn(t *testing.T) {
 	t.Parallel()
-	n := slowDisk(t, 250*time.Millisecond, "QUEEN_ADMIT_MAX_MB=1", "QUEEN_ADMIT_HOLD_MS=400")
+	n := slowDisk(t, 150*time.Millisecond, "QUEEN_ADMIT_MAX_MB=1", "QUEEN_ADMIT_HOLD_MS=300")
 	n.push("q", "p", "1", "2", "3")
 	body := func(i int) string {
 		return `{"items":[` + item("large", fmt.Sprint(i), fmt.Sprint("large", i), `"`+strings.Repeat("x", mebi)+`"`) + `]}`
 	}
 	var stored, refused atomic.Int64
 	var pushers sync.WaitGroup
-	for i := range 24 {
+	for i := range 12 {
 		pushers.Go(func() {
 			switch a := n.do("POST", "/api/v1/push", body(i)); a.status {
 			case 201:
@@ -67,7 +67,7 @@ func TestAFullWriteBudgetIs429AndPopsAndAcksGoOn(t *testing.T) {
 	if refused.Load() == 0 || stored.Load() == 0 {
 		t.Errorf("%d stored, %d refused", stored.Load(), refused.Load())
 	}
-	for i := range 24 { // a refused item left no trace
+	for i := range 12 { // a refused item left no trace
 		a := n.must(201, "POST", "/api/v1/push", body(i))
 		if strings.Contains(string(a.body), `"queued"`) {
 			refused.Add(-1)
@@ -85,7 +85,7 @@ func TestPushesBeyondTheDiskTakeBoundedMemory(t *testing.T) {
 	var pushers sync.WaitGroup
 	for w := range 16 {
 		pushers.Go(func() {
-			for i := range 20 {
+			for i := range 10 {
 				a := n.do("POST", "/api/v1/push", `{"items":[`+item(fmt.Sprint("q", w), "p", fmt.Sprint(i), payload)+`]}`)
 				if a.status != 201 && a.status != 429 {
 					t.Errorf("push: %d %.200s", a.status, a.body)
@@ -94,8 +94,8 @@ func TestPushesBeyondTheDiskTakeBoundedMemory(t *testing.T) {
 		})
 	}
 	pushers.Wait()
-	if _, peak := n.memory(); peak > 500*mebi {
-		t.Errorf("640 MiB of pushes took %d MiB", peak/mebi)
+	if _, peak := n.memory(); peak > 300*mebi {
+		t.Errorf("320 MiB of pushes took %d MiB", peak/mebi)
 	}
 	n.healthy()
 }

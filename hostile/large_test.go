@@ -188,7 +188,7 @@ func TestTheSameIdsAgainAreFoundInBoundedTime(t *testing.T) {
 func TestManyGroupsOnAQueueDoNotSlowItDown(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	const groups = 3000
+	const groups = 1500
 	n.push("q", "p", "first")
 	atOnce(groups, func(i int) {
 		n.do("GET", fmt.Sprintf("/api/v1/pop/queue/q?consumerGroup=g%d&subscriptionMode=all&autoAck=true", i), "")
@@ -211,7 +211,7 @@ func TestManyGroupsOnAQueueDoNotSlowItDown(t *testing.T) {
 func TestManyLabelsDoNotSlowNewQueuesDown(t *testing.T) {
 	t.Parallel()
 	n := start(t)
-	const labels = 3000
+	const labels = 1500
 	atOnce(labels, func(i int) {
 		n.do("GET", fmt.Sprintf("/api/v1/pop?namespace=n%d&consumerGroup=g&subscriptionMode=all", i), "")
 	})
@@ -226,8 +226,8 @@ func TestManyLabelsDoNotSlowNewQueuesDown(t *testing.T) {
 	if used > 6*time.Second {
 		t.Errorf("20000 new queues past %d labels took %v of the processor", labels, used)
 	}
-	got := parsePop(t, n.do("GET", "/api/v1/pop?namespace=n2999&consumerGroup=g", "")).Messages
-	if len(got) != 1 || !strings.Contains(string(got[0].Data), "2999") {
+	got := parsePop(t, n.do("GET", "/api/v1/pop?namespace=n1499&consumerGroup=g", "")).Messages
+	if len(got) != 1 || !strings.Contains(string(got[0].Data), "1499") {
 		t.Errorf("popped %v", got)
 	}
 }
