@@ -3,7 +3,7 @@
 GO       ?= go
 FUZZTIME ?= 10m
 
-.PHONY: help build run test lint fuzz conformance deps bench-real crash-real bench-ratio clean
+.PHONY: help build run test lint fuzz conformance deps crash bench-real crash-real bench-ratio clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ fuzz: ## run every fuzz target for FUZZTIME each
 
 conformance: ## run the black-box suite and print rule by rule what passes
 	$(GO) test -count=1 -timeout 10m -v ./conformance
+
+crash: ## cut the power behind every step of a broker (root and /dev/fuse)
+	QUEEND_CRASH=1 $(GO) test -count=1 -timeout 30m -v ./crash
 
 deps: ## install the real records that tests push, and strace
 	@test -d /usr/share/iso-codes/json || { apt-get update -qq && apt-get install -y -qq iso-codes; } || \
