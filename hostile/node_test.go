@@ -37,6 +37,7 @@ type node struct {
 // newNode describes a broker that is not started yet.
 func newNode(t *testing.T, env ...string) *node {
 	t.Helper()
+	noteSources()
 	dir := t.TempDir()
 	n := &node{t: t, dir: dir, data: filepath.Join(dir, "data"), env: env}
 	n.client = &http.Client{Timeout: 2 * patience, Transport: &http.Transport{
