@@ -303,18 +303,29 @@ func (b *Broker) arm(p *partition, g *group, due int64) {
 
 // Tick carries out what is due and returns the instant, in microseconds, at
 // which there can be more.
-func (b *Broker) Tick() int64 {
-	var next int64
-	b.locked(func() {
-		now := b.now()
-		b.wheel.Due(now, func(due int64, k sched.Key) { b.fire(now, due, k) })
-		var ok bool
-		if next, ok = b.wheel.Next(); !ok {
-			next = now + Hour
-		}
-		b.delivery.alarmAt = next
-	})
+func (b *Broker) Tick() (next int64) {
+	b.locked(func() { next = b.fireDue() })
 	return next
+}
+
+// fireDue is Tick under the lock.
+func (b *Broker) fireDue() (next int64) {
+	now := b.now()
+	b.wheel.Due(now, func(due int64, k sched.Key) { b.fire(now, due, k) })
+	next, ok := b.wheel.Next()
+	if !ok {
+		next = now + Hour
+	}
+	b.delivery.alarmAt = next
+	return next
+}
+
+// catchUp carries out what is due if the wheel's driver has not come to it
+// yet: after a stop of the process a pop may be there before it.
+func (b *Broker) catchUp() {
+	if b.now() >= b.delivery.alarmAt {
+		b.fireDue()
+	}
 }
 
 // fire looks at what an entry of the wheel is about. Entries are hints.

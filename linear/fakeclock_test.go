@@ -313,3 +313,18 @@ func TestStampsNeverGoBack(t *testing.T) {
 		}
 	}
 }
+
+// TestPopFindsWhatIsDueBeforeTheTimerDoes: what became deliverable by time
+// alone does not wait for the timer to be told so (R15, R50).
+func TestPopFindsWhatIsDueBeforeTheTimerDoes(t *testing.T) {
+	s := newStill(t)
+	s.push("a")
+	s.pop("a")
+	s.now.Add(2100 * broker.Millisecond)
+	s.ack(s.pop("a"))
+	s.configure(number64("delayedProcessing", 10))
+	s.push("b")
+	s.pop("")
+	s.now.Add(10100 * broker.Millisecond)
+	s.pop("b")
+}
