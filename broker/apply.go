@@ -150,6 +150,8 @@ func (v *groupSet) apply(b *Broker, _ int64) {
 	g.seed, g.seedMax, g.start, g.popped = v.seed, v.seedMax, v.start, v.popped
 	if isNew {
 		b.groupAppeared(g)
+	} else {
+		b.considerGroup(g)
 	}
 }
 
@@ -183,6 +185,7 @@ func (v *labelSet) apply(b *Broker, _ int64) {
 	}
 	if l == nil {
 		l = &label{labelKey: v.labelKey}
+		l.d.stale = !b.live // its groups may have been deleted since
 		s.labels[v.labelKey] = l
 		b.labelAppeared(l)
 	}

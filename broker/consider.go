@@ -43,6 +43,18 @@ func (b *Broker) considerAll(p *partition) {
 	}
 }
 
+// considerGroup looks at the lanes of a group whose registration has changed.
+func (b *Broker) considerGroup(g *group) {
+	if !b.live {
+		return
+	}
+	for _, p := range g.q.order {
+		if p != nil {
+			b.consider(p, g)
+		}
+	}
+}
+
 // lookAt says what a lane can offer at now, and when it may offer more, from
 // memory alone. Where only the disk could tell it says ready; the claim,
 // which reads, finds out.
