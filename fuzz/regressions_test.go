@@ -73,16 +73,18 @@ func TestR51_WindowOnDiskHoldsAConflatingGroup(t *testing.T) {
 		advanceOp{6000}, popping("conf"))
 }
 
-func TestR50_ReadingOneLaneDoesNotLeaveOutTheOthers(t *testing.T) {
+func TestR2_ALaneThatNeedsTheDiskTwiceIsNotLeftOut(t *testing.T) {
+	past := subscription{From: "2026-01-01T00:00:00.001Z", At: startTime + millisecond}
 	agrees(t, onDisk,
-		pushes("p1", 2), pushes("p2", 6), advanceOp{6000}, pushes("p1", 2), pushes("p2", 1),
-		options(number("delayedProcessing", 2)), maintainOp{}, popping("all"))
+		pushes("p1", 1), advanceOp{3000}, pushes("p1", 2), maintainOp{}, pushes("p2", 2),
+		popping("time", func(c *popCall) { c.Sub = past }))
 }
 
-func TestR6_AHiddenLaneLeavesItsShareToTheNext(t *testing.T) {
+func TestR2_AHiddenLaneLeavesItsShareToTheNext(t *testing.T) {
 	agrees(t, onDisk,
-		pushes("p1", 2), advanceOp{3000}, pushes("", 1), pushes("p2", 1), maintainOp{},
-		options(number("delayedProcessing", 2)), popping("all", func(c *popCall) { c.Batch, c.Partitions = 2, 2 }))
+		pushes("p1", 1), pushes("p2", 2), popping("all", pinned("p1"), func(c *popCall) { c.AutoAck = true }), advanceOp{3000},
+		pushes("p1", 1), maintainOp{}, options(number("delayedProcessing", 2)),
+		popping("all", func(c *popCall) { c.Batch, c.Partitions = 2, 2 }))
 }
 
 func TestSection20_AnOldIDUnderItsOwnLeaseResolvesAfterRetention(t *testing.T) {
@@ -130,6 +132,21 @@ func TestR45_AParkedDiscoveryPopRegistersAfreshWhenItsGroupIsDeleted(t *testing.
 	message := pushOp{Items: []pushItem{{Queue: "orders.eu", Part: "p1"}}}
 	agrees(t, onDisk, message, waiting, deleteGroupOp{Group: "new", Metadata: true}, message)
 	agrees(t, onDisk, message, waiting, deleteGroupOp{Group: "new", Queue: ptr("orders.eu"), Metadata: true}, message)
+}
+
+func TestR12_AParkedPopIsWokenWhenItsStartMovesBack(t *testing.T) {
+	agrees(t, onDisk,
+		popping("new", func(c *popCall) { c.Wait, c.TimeoutMS = true, 20000 }), advanceOp{6000},
+		subscribeOp{"new", startTime + 11*second}, pushes("p1", 2), subscribeOp{"new", startTime + 5*second})
+}
+
+func TestR45_ADiscoveryPopRegistersAfreshAlsoAfterARestart(t *testing.T) {
+	discovery := popOp{popCall{Discovery: true, NS: "orders", Group: "all", Batch: 2, Sub: subscription{Mode: "all"}}}
+	message := pushOp{Items: []pushItem{{Queue: "orders.eu", Part: "p1"}}}
+	for _, metadata := range []bool{false, true} {
+		agrees(t, onDisk, message, discovery, deleteGroupOp{Group: "all", Queue: ptr("orders.eu"), Metadata: metadata}, message,
+			restartOp{}, discovery)
+	}
 }
 
 func TestPartitionsAreListedInTheOrderOfTheirCreation(t *testing.T) {
