@@ -105,6 +105,7 @@ func (m *model) configure(queue string, merge bool, set []broker.Setting) *mQueu
 		m.queues[queue] = q
 		merge = false
 	}
+	spaced := q.opts.RedeliveryDelayMS > 0
 	if !merge {
 		q.opts, q.ns, q.task = broker.DefaultOptions(), "", ""
 	}
@@ -118,8 +119,24 @@ func (m *model) configure(queue string, merge bool, set []broker.Setting) *mQueu
 			setOption(&q.opts, s)
 		}
 	}
+	if spaced && q.opts.RedeliveryDelayMS == 0 {
+		m.endDelays(q)
+	}
 	m.labelGroups(q)
 	return q
+}
+
+// endDelays offers every lane of a queue again (A2).
+func (m *model) endDelays(q *mQueue) {
+	for _, p := range q.order {
+		for g, r := range p.rows {
+			if r.notBefore != 0 {
+				r = r.clone()
+				r.notBefore = 0
+				g.set(p, r, m.clock())
+			}
+		}
+	}
 }
 
 // deleteQueue removes a queue with all it has.
