@@ -3,7 +3,13 @@
 GO       ?= go
 FUZZTIME ?= 10m
 
-.PHONY: help build run test lint fuzz conformance deps crash bench-real crash-real bench-ratio clean
+# How long linear and stress run, and from which seed; empty is one from the clock.
+LINEAR_TIME ?= 10m
+LINEAR_SEED ?=
+STRESS_TIME ?= 10m
+STRESS_SEED ?=
+
+.PHONY: help build run test lint fuzz conformance linear stress deps crash bench-real crash-real bench-ratio clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,6 +40,12 @@ conformance: ## run the black-box suite and print rule by rule what passes
 
 crash: ## cut the power behind every step of a broker (root and /dev/fuse)
 	QUEEND_CRASH=1 $(GO) test -count=1 -timeout 30m -v ./crash
+
+linear: ## look for an order that explains concurrent histories, for LINEAR_TIME
+	LINEAR_TIME=$(LINEAR_TIME) LINEAR_SEED=$(LINEAR_SEED) $(GO) test -count=1 -timeout 0 -run '^TestLinear$$' -v ./linear
+
+stress: ## run everything at once under the race detector, for STRESS_TIME
+	STRESS_TIME=$(STRESS_TIME) STRESS_SEED=$(STRESS_SEED) $(GO) test -race -count=1 -timeout 0 -run '^TestStress$$' -v ./linear
 
 deps: ## install the real records that tests push, and strace
 	@test -d /usr/share/iso-codes/json || { apt-get update -qq && apt-get install -y -qq iso-codes; } || \

@@ -69,14 +69,3 @@ func random(seed uint64, stream int) *rand.Rand { return rand.New(rand.NewPCG(se
 // patience is how long anything may take that should take no time. It is only
 // spent when something is broken.
 const patience = 30 * time.Second
-
-// until polls a condition.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("in vain: %s", what)
-}
