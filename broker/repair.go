@@ -261,7 +261,7 @@ func (r *Repair) log(t *trial) {
 	}
 	if t.record != nil {
 		more = [][]byte{t.record}
-		what += fmt.Sprintf(", and add record %d, which takes the damaged runs out of service", t.last+1)
+		what += ", and add a record that takes the damaged runs out of service"
 	}
 	r.step(what+"; the old log goes to quarantine", func() error {
 		c := log.Config{Dir: r.dir.wal(), Quarantine: r.dir.quarantine()}

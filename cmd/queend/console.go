@@ -13,6 +13,7 @@ import (
 type console struct {
 	environ        []string
 	stdout, stderr io.Writer
+	in             io.Reader // nil: the standard input
 }
 
 // command is what queend does besides serving. It returns the exit code.

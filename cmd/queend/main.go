@@ -20,6 +20,7 @@ const (
 	exitDamaged = 3 // the data directory is damaged; nothing was changed
 	exitLocked  = 4 // another process has the data directory
 	exitLogLost = 5 // a write or sync of the log failed; a restart recovers
+	exitEmpty   = 6 // of commands: there are no messages to show
 )
 
 // version is set by the linker for releases.
@@ -34,7 +35,7 @@ func run(args []string, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
 		for _, c := range commands() {
 			if c.name == args[0] {
-				return c.run(args[1:], &console{environ, stdout, stderr})
+				return c.run(args[1:], &console{environ: environ, stdout: stdout, stderr: stderr})
 			}
 		}
 	}
@@ -79,6 +80,14 @@ func commands() []command {
 		{"verify", "report every damage in a data directory, change nothing", verify},
 		{"repair", "say how a damaged directory can start again; -write does it", repair},
 		{"dump", "print one file of a data directory", dump},
+		{"queues", "list queues or partitions", queues},
+		{"groups", "list consumer groups and their lag", groups},
+		{"dlq", "list, replay or purge dead letters", dlq},
+		{"peek", "show messages without claiming them", peek},
+		{"push", "push messages", push},
+		{"pop", "claim messages", pop},
+		{"tail", "follow the messages of a queue", tail},
+		{"top", "watch the busiest queues", top},
 	}
 }
 
@@ -144,6 +153,6 @@ Environment (name, default, effect):
 	fmt.Fprint(w, `
 Exit codes: 0 stopped as asked; 1 failure; 2 bad flag or variable; 3 damaged
 data directory; 4 the directory belongs to another process; 5 the log could
-not be written (a restart recovers).
+not be written (a restart recovers); 6 no messages to show.
 `)
 }
