@@ -88,6 +88,8 @@ func commands() []command {
 		{"pop", "claim messages", pop},
 		{"tail", "follow the messages of a queue", tail},
 		{"top", "watch the busiest queues", top},
+		{"config", "print every setting and where it is from", showConfig},
+		{"completion", "print completion for bash or zsh", completion},
 	}
 }
 

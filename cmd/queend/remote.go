@@ -78,8 +78,10 @@ func (r *remote) failed(err error) int {
 }
 
 // printJSON prints one object on a line.
-func (r *remote) printJSON(v any) {
-	e := json.NewEncoder(r.c.stdout)
+func (r *remote) printJSON(v any) { printJSON(r.c.stdout, v) }
+
+func printJSON(w io.Writer, v any) {
+	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(v) // a closed pipe ends the process anyway
 }
@@ -107,9 +109,6 @@ func (t *table) flush() { _ = t.w.Flush() }
 
 // clean makes text safe for a cell of a terminal: names may hold anything.
 func clean(s string) string {
-	if s == "" {
-		return `""`
-	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return '?'

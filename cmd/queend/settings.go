@@ -33,6 +33,7 @@ type config struct {
 	fsync    string
 	jwt      jwtConfig
 	notices  []string // settings that were ignored or replaced, for the boot log
+	values   []value  // what each setting came to, in the order of allSettings
 }
 
 // setting is one environment variable: its name, default and effect as -help
@@ -288,32 +289,35 @@ func loadConfig(environ []string) (*config, error) {
 		return value, ok
 	}
 	for _, s := range allSettings() {
-		value, set := lookup(s.name)
-		set = set && (s.blank || strings.TrimSpace(value) != "")
+		text, set := lookup(s.name)
+		set = set && (s.blank || strings.TrimSpace(text) != "")
 		if s.name == "POP_DEFAULT_TIMEOUT_MS" {
-			if first, ok := lookup("DEFAULT_TIMEOUT"); ok && strings.TrimSpace(first) != "" {
-				continue
-			}
+			first, ok := lookup("DEFAULT_TIMEOUT")
+			set = set && !(ok && strings.TrimSpace(first) != "")
 		}
-		if !set {
-			if s.def == "" {
-				continue
-			}
-			value = s.def
-		}
-		err := s.set(c, value)
-		if _, bad := err.(errNumber); bad {
-			c.notices = append(c.notices, fmt.Sprintf("%s: %v; the default %s is used", s.name, err, s.def))
-			err = nil
-			if s.def != "" {
-				err = s.set(c, s.def)
-			}
-		}
+		v, err := c.take(s, text, set)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
+		c.values = append(c.values, v)
 	}
 	return c, c.check()
+}
+
+// take sets one setting to its text, or to its default when it is not set or
+// a bad number.
+func (c *config) take(s setting, text string, set bool) (value, error) {
+	if set {
+		err := s.set(c, text)
+		if _, bad := err.(errNumber); !bad {
+			return value{s, text, fromEnvironment}, err
+		}
+		c.notices = append(c.notices, fmt.Sprintf("%s: %v; the default %s is used", s.name, err, s.def))
+	}
+	if s.def == "" {
+		return value{s, "", fromDefault}, nil
+	}
+	return value{s, s.def, fromDefault}, s.set(c, s.def)
 }
 
 // check resolves what depends on several variables.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +40,7 @@ func verify(args []string, c *console) int {
 			damages++
 		}
 		if *asJSON {
-			_ = json.NewEncoder(c.stdout).Encode(newPlace(d))
+			printJSON(c.stdout, newPlace(d))
 		} else {
 			printDamage(c.stdout, d)
 		}
@@ -105,7 +104,7 @@ func repair(args []string, c *console) int {
 		return c.fail("repair", err)
 	}
 	if *asJSON {
-		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"steps": r.Steps, "losses": r.Losses, "done": *write})
+		printJSON(c.stdout, map[string]any{"steps": r.Steps, "losses": r.Losses, "done": *write})
 	} else {
 		printRepair(c.stdout, r, *write)
 	}
