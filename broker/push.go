@@ -98,6 +98,7 @@ func (b *Broker) planPush(tenant queend.ID, producer *string, items []PushItem, 
 			if !ready {
 				return
 			}
+			p.refuseOver(items, results)
 			if drained != nil && slices.ContainsFunc(results, PushResult.failed) {
 				return
 			}

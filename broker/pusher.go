@@ -23,6 +23,7 @@ type pusher struct {
 	queues      map[string]*plannedQueue // made with the second queue
 	queue1      *plannedQueue
 	targets     []*target
+	over        bool                  // of one target at least
 	last        *target               // of the item before: most requests name one partition
 	byName      map[targetKey]*target // of all, once they are too many to look through
 }
@@ -54,6 +55,7 @@ type target struct {
 	items []plannedItem
 	bytes int
 	seen  map[uint64]int32 // place in items, by hash of the id, once there are many
+	over  bool             // its items are too large together: none is stored
 }
 
 // plannedItem is an item that will be stored, at first plus its place.
@@ -113,12 +115,38 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 	}
 	size := len(item.payload) + len(item.txn) + len(it.Headers) + len(p.producer) + messageOverhead
 	if int64(tg.bytes+size) > p.b.cfg.EntryMaxBytes {
+		tg.over, p.over = true, true
+	}
+	if tg.over {
 		out.Status, out.Error = PushFailed, errTooLarge
 		return out, true
 	}
 	out.Status, out.ID, out.Offset = PushQueued, item.id, tg.first+queend.Offset(len(tg.items))
 	tg.append(item, size)
 	return out, true
+}
+
+// refuseOver fails every item that would have been stored in a partition whose
+// items are too large together, also those that were planned before that was
+// known: each partition's part of a push is whole or nothing.
+func (p *pusher) refuseOver(items []PushItem, results []PushResult) {
+	if !p.over {
+		return
+	}
+	for i := range items {
+		tg, res := p.target(&items[i]), &results[i]
+		repeats := res.Status == PushDuplicate && res.Offset >= tg.first
+		if tg.over && (res.Status == PushQueued || repeats) {
+			*res = PushResult{
+				Status: PushFailed, TxnID: res.TxnID, Queue: res.Queue, Offset: queend.NoOffset, Error: errTooLarge,
+			}
+		}
+	}
+	for _, tg := range p.targets {
+		if tg.over {
+			tg.items, tg.bytes = nil, 0
+		}
+	}
 }
 
 // messageOverhead bounds what the encoding of a message adds to its parts.

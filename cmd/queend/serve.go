@@ -57,20 +57,37 @@ func serve(c *config, stderr io.Writer) int {
 	}()
 	announce(logger, c, ln)
 	began := time.Now()
-	b, err := broker.Open(c.broker)
-	if err != nil {
-		return startFailed(logger, err)
+	boot := make(chan booted, 1)
+	go func() {
+		b, err := broker.Open(c.broker)
+		boot <- booted{b, err}
+	}()
+	var b *broker.Broker
+	for {
+		select {
+		case done := <-boot:
+			if b, err = done.broker, done.err; err != nil {
+				return startFailed(logger, err)
+			}
+			server.Attach(b)
+			logger.Info("ready", "boot", time.Since(began).Round(time.Millisecond).String())
+		case s := <-signals:
+			logger.Info("stopping", "signal", s.String())
+			if b == nil {
+				return exitOK // a boot can be cut off anywhere; the next one goes on from there
+			}
+			return stop(logger, server, b)
+		case err := <-failed:
+			logger.Error("failed; ending the process", "error", err)
+			return exitLogLost
+		}
 	}
-	server.Attach(b)
-	logger.Info("ready", "boot", time.Since(began).Round(time.Millisecond).String())
-	select {
-	case s := <-signals:
-		logger.Info("stopping", "signal", s.String())
-		return stop(logger, server, b)
-	case err := <-failed:
-		logger.Error("failed; ending the process", "error", err)
-		return exitLogLost
-	}
+}
+
+// booted is how a boot ended.
+type booted struct {
+	broker *broker.Broker
+	err    error
 }
 
 // onFail reports the first failure of the log; the process ends at once even
