@@ -257,28 +257,30 @@ func (m *model) checkAnswer(lanes []lane, offers []offer, claims []claim, batch,
 	}
 	for _, o := range offers {
 		taken := slices.ContainsFunc(claims, func(c claim) bool { return c.lane == o.lane })
-		if !taken && len(o.offs) > 0 && !(total > 0 && m.looksFull(lanes, o.lane, batch)) {
+		if !taken && len(o.offs) > 0 && !(total > 0 && m.looksFull(lanes, o.lane, batch, partitions)) {
 			return fmt.Errorf("%s/%s has offsets %v and was left out", o.p.q.name, o.p.name, o.offs)
 		}
 	}
 	return nil
 }
 
-// looksFull reports whether the lanes but one seem to fill a batch as long as
-// nobody has read what is on disk: then one may be left out for once.
-func (m *model) looksFull(lanes []lane, but lane, batch int) bool {
-	n := 0
+// looksFull reports whether the lanes but one seem to fill a batch, or to be as
+// many as asked for, as long as nobody has read what is on disk: then one may
+// be left out for once.
+func (m *model) looksFull(lanes []lane, but lane, batch, partitions int) bool {
+	n, giving := 0, 0
 	for _, l := range lanes {
 		r := l.p.rows[l.g]
-		switch {
-		case l == but || r.live(m.clock()):
-		case r == nil:
-			n += l.p.end() - l.p.start
-		default:
-			n += l.p.pending(r.committed)
+		pending := l.p.end() - l.p.start
+		if r != nil {
+			pending = l.p.pending(r.committed)
+		}
+		if l != but && !r.live(m.clock()) && pending > 0 {
+			n += pending
+			giving++
 		}
 	}
-	return n >= batch
+	return n >= batch || giving >= partitions
 }
 
 // claimed is a lane and its row before a claim, for a give back.

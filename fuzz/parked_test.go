@@ -81,11 +81,7 @@ func (p *parkedPop) filling(m *model) bool {
 	if q.opts.MinPopWaitTime == 0 || batch <= 1 || m.clock() >= until || part == nil || g == nil {
 		return false
 	}
-	r := g.cursor(part)
-	n := part.pending(r.committed)
-	if r.live(m.clock()) || len(m.offer(lane{g, part}).offs) == 0 {
-		n = 0
-	}
+	n := len(m.offer(lane{g, part}).offs)
 	return n > 0 && n < batch
 }
 
