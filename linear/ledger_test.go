@@ -32,10 +32,17 @@ type ledger struct {
 	pushed map[string]lineKey
 	places map[lineKey]map[int64]string // offset: id
 	lines  map[lineKey]*line
+	upset  map[lineKey]*upset // by queue and group
+}
+
+// upset is what ends leases of a group on a queue from outside.
+type upset struct {
+	running int
+	ended   int64 // when the last one was over
 }
 
 func newLedger() *ledger {
-	return &ledger{pushed: map[string]lineKey{}, places: map[lineKey]map[int64]string{}, lines: map[lineKey]*line{}}
+	return &ledger{pushed: map[string]lineKey{}, places: map[lineKey]map[int64]string{}, lines: map[lineKey]*line{}, upset: map[lineKey]*upset{}}
 }
 
 func (l *ledger) newID() string {
@@ -113,7 +120,10 @@ func (l *ledger) delivered(res *broker.PopResult, req *broker.PopRequest, asked,
 		}
 		n.holds = live
 		if !req.AutoAck {
-			n.holds = append(n.holds, &hold{res: res, got: answered, until: asked + req.LeaseSeconds*broker.Second})
+			u := l.upsetOf(k.queue, k.group)
+			n.holds = append(n.holds, &hold{
+				res: res, got: answered, until: asked + req.LeaseSeconds*broker.Second, ending: u.running > 0 || u.ended >= asked,
+			})
 		}
 		for i, m := range messages {
 			if i > 0 && m.Offset <= messages[i-1].Offset {
@@ -149,18 +159,38 @@ func (l *ledger) ending(res *broker.PopResult) {
 	}
 }
 
-// endAll notes the same of everything a group holds on a queue; "" is all groups.
-func (l *ledger) endAll(queue, group string) {
+func (l *ledger) upsetOf(queue, group string) *upset {
+	k := lineKey{queue, "", group}
+	if l.upset[k] == nil {
+		l.upset[k] = &upset{}
+	}
+	return l.upset[k]
+}
+
+// upsetting carries out what may end every lease of some groups on a queue.
+func (l *ledger) upsetting(queue string, groups []string, now func() int64, do func() error) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for k, n := range l.lines {
-		if k.queue != queue || group != "" && k.group != group {
-			continue
-		}
-		for _, h := range n.holds {
-			h.ending = true
+	for _, group := range groups {
+		l.upsetOf(queue, group).running++
+		for k, n := range l.lines {
+			if k.queue != queue || k.group != group {
+				continue
+			}
+			for _, h := range n.holds {
+				h.ending = true
+			}
 		}
 	}
+	l.mu.Unlock()
+	err := do()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, group := range groups {
+		u := l.upsetOf(queue, group)
+		u.running--
+		u.ended = now()
+	}
+	return err
 }
 
 // settled notes what must never come again: what was completed below the

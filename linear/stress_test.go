@@ -193,16 +193,22 @@ func (x *stress) chaos(rng *rand.Rand) {
 		case n < 6:
 			err = x.configure(ctx, wild, wildOptions(rng))
 		case n < 8:
-			x.ledger.endAll(wild, group)
-			_, err = x.b.SeekQueue(ctx, broker.DefaultTenant, group, wild, broker.SeekTarget{
-				ToEnd: rng.IntN(2) == 0, At: x.cfg.Now() - rng.Int64N(5*broker.Second),
+			err = x.ledger.upsetting(wild, []string{group}, x.cfg.Now, func() error {
+				_, err := x.b.SeekQueue(ctx, broker.DefaultTenant, group, wild, broker.SeekTarget{
+					ToEnd: rng.IntN(2) == 0, At: x.cfg.Now() - rng.Int64N(5*broker.Second),
+				})
+				return err
 			})
 		case n < 10:
-			x.ledger.endAll(wild, group)
-			_, err = x.b.DeleteGroup(ctx, broker.DefaultTenant, group, &wild, rng.IntN(2) == 0)
+			err = x.ledger.upsetting(wild, []string{group}, x.cfg.Now, func() error {
+				_, err := x.b.DeleteGroup(ctx, broker.DefaultTenant, group, &wild, rng.IntN(2) == 0)
+				return err
+			})
 		case n < 11:
-			x.ledger.endAll(wild, "")
-			_, err = x.b.DeleteQueue(ctx, broker.DefaultTenant, wild)
+			err = x.ledger.upsetting(wild, stressGroups, x.cfg.Now, func() error {
+				_, err := x.b.DeleteQueue(ctx, broker.DefaultTenant, wild)
+				return err
+			})
 		default:
 			_, err = x.b.Queues(ctx, broker.DefaultTenant)
 		}
