@@ -209,7 +209,6 @@ func (c *checker) checkWholes() {
 
 // drain pops everything a group has before it.
 func (c *checker) drain(r reader) {
-	s, p := c.stored[r.place], c.readers[r]
 	if _, ok := c.cursor[r]; ok {
 		return
 	}
@@ -227,7 +226,7 @@ func (c *checker) drain(r reader) {
 		if other.group != r.group || other.queue != r.queue {
 			continue
 		}
-		s, p = c.stored[other.place], c.readers[other]
+		s, p := c.stored[other.place], c.readers[other]
 		next := s.end
 		if list := got[other.place]; len(list) > 0 {
 			next = list[0].Offset

@@ -13,7 +13,6 @@ type session struct {
 	c     *child
 	h     *history
 	ahead int64 // of the clock, microseconds
-	n     int   // ids given
 }
 
 // openSession starts a broker on a new disk that holds image.
