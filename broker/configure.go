@@ -123,7 +123,9 @@ func (b *Broker) Configure(ctx context.Context, c Configure) (Configured, error)
 		t := ev.bundle
 		if ev.changed(before) {
 			t.add(ev.set)
-			b.addLabelGroups(t, ev.set)
+			if ev.isNew || ev.set.namespace != before.namespace || ev.set.task != before.task {
+				b.addLabelGroups(t, ev.set)
+			}
 			b.endDelays(t, before, ev.set)
 		}
 		lsn = b.commit(t)
