@@ -100,11 +100,13 @@ func (m *model) covered(k mLabelKey) (all []*mGroup) {
 func (m *model) configure(queue string, merge bool, set []broker.Setting) *mQueue {
 	m.stamp()
 	q := m.queues[queue]
-	if q == nil {
+	isNew := q == nil
+	if isNew {
 		q = &mQueue{name: queue, parts: map[string]*mPart{}, groups: map[string]*mGroup{}}
 		m.queues[queue] = q
 		merge = false
 	}
+	ns, task := q.ns, q.task
 	spaced := q.opts.RedeliveryDelayMS > 0
 	if !merge {
 		q.opts, q.ns, q.task = broker.DefaultOptions(), "", ""
@@ -122,7 +124,9 @@ func (m *model) configure(queue string, merge bool, set []broker.Setting) *mQueu
 	if spaced && q.opts.RedeliveryDelayMS == 0 {
 		m.endDelays(q)
 	}
-	m.labelGroups(q)
+	if isNew || q.ns != ns || q.task != task {
+		m.labelGroups(q)
+	}
 	return q
 }
 

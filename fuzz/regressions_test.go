@@ -149,6 +149,13 @@ func TestR45_ADiscoveryPopRegistersAfreshAlsoAfterARestart(t *testing.T) {
 	}
 }
 
+func TestR45_AConfigureDoesNotRegisterADeletedGroup(t *testing.T) {
+	discovery := popOp{popCall{Discovery: true, NS: "orders", Group: "new", Batch: 2}}
+	message := pushOp{Items: []pushItem{{Queue: "orders.eu", Part: "p1"}}}
+	agrees(t, onDisk, message, discovery, deleteGroupOp{Group: "new", Queue: ptr("orders.eu"), Metadata: true},
+		configureOp{Queue: "orders.eu", Merge: true, Set: []broker.Setting{number("retryLimit", 1)}}, discovery)
+}
+
 func TestPartitionsAreListedInTheOrderOfTheirCreation(t *testing.T) {
 	agrees(t, onDisk, pushes("p2", 3), maintainOp{}, pushes("p1", 1), maintainOp{}, pushes("", 2))
 }
