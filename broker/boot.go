@@ -312,7 +312,7 @@ func (b *Broker) hole(p *partition) string {
 func (b *Broker) checkFiles() error {
 	s := &b.storage
 	onDisk, _, err := numbered(s.dir.segments(), ".seg")
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("segments: %w", err)
 	}
 	for _, f := range b.state.files {
@@ -334,7 +334,7 @@ func (b *Broker) checkFiles() error {
 		s.nextFile = max(s.nextFile, queend.FileID(n))
 	}
 	kept, _, err := numbered(s.dir.quarantine(), ".seg")
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("quarantine: %w", err)
 	}
 	for n := range kept {

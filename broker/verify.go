@@ -103,6 +103,7 @@ type verifier struct {
 	broker *Broker // what the newest chain and the log after it make
 	after  queend.LSN
 	proven queend.LSN // durable, as the checkpoints say
+	last   queend.LSN // the last record that was replayed
 	broken error      // why the records could not be replayed
 }
 
@@ -149,6 +150,7 @@ func (v *verifier) checkpoints() error {
 // log reads every record, and replays those after the checkpoint.
 func (v *verifier) log() error {
 	next := v.after + 1
+	defer func() { v.last = next - 1 }()
 	r, err := log.ScanProven(v.dir.wal(), v.proven, func(g log.Group) error {
 		for lsn, rec := range g.Records() {
 			if lsn != next || v.broken != nil {
@@ -186,15 +188,10 @@ func (v *verifier) whole() error {
 	return nil
 }
 
-// fits is what a start asks of the state, with the lack of a directory as
-// damage.
+// fits is what a start asks of the state.
 func (b *Broker) fits() error {
-	err := b.checkHoles()
-	if err == nil {
-		err = b.checkFiles()
+	if err := b.checkHoles(); err != nil {
+		return err
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return err
+	return b.checkFiles()
 }

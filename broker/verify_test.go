@@ -116,3 +116,14 @@ func TestVerifyRefusesWhatIsNoDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestDirectoriesThatHoldNothingMayBeMissing(t *testing.T) {
+	r := newRig(t)
+	r.close()
+	for _, name := range []string{"quarantine", "segments"} {
+		r.must(os.RemoveAll(filepath.Join(r.cfg.Dir, name)))
+	}
+	if got := verified(t, r.cfg.Dir); len(got) != 0 {
+		t.Fatalf("%+v", got)
+	}
+}

@@ -80,6 +80,8 @@ func commands() []command {
 		{"verify", "report every damage in a data directory, change nothing", verify},
 		{"repair", "say how a damaged directory can start again; -write does it", repair},
 		{"dump", "print one file of a data directory", dump},
+		{"backup", "write a verified backup of a data directory", makeBackup},
+		{"restore", "make a data directory of a backup", restore},
 		{"queues", "list queues or partitions", queues},
 		{"groups", "list consumer groups and their lag", groups},
 		{"dlq", "list, replay or purge dead letters", dlq},

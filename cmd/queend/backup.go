@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"queend/backup"
+	"queend/broker"
+)
+
+// backupSink writes a backup into a file and shows how far it is.
+type backupSink struct {
+	out      io.Writer
+	w        *backup.Writer
+	point    backup.Point
+	files    int
+	bytes    int64
+	progress *progress
+}
+
+func (s *backupSink) Begin(m broker.Moment) (err error) {
+	s.point = backup.Point{LSN: uint64(m.LSN), Time: m.Time}
+	s.w, err = backup.NewWriter(s.out, s.point)
+	return err
+}
+
+func (s *backupSink) Add(name string, size int64, r io.Reader) error {
+	s.files++
+	s.bytes += size
+	s.progress.say("%d files, %d bytes: %s", s.files, s.bytes, name)
+	return s.w.Add(name, size, r)
+}
+
+// makeBackup writes a backup of a stopped directory.
+func makeBackup(args []string, c *console) int {
+	f := newFlags(c, "backup", "DIR OUT", "Writes a backup of a data directory that is not in use to the new file OUT, after\n"+
+		"everything in it was read and found whole. It says of which record and time the\n"+
+		"backup is. Exit code 3: the directory is damaged, no backup was made; 4: it is\n"+
+		"in use.")
+	if code, ok := f.parse(args, 2, 2); !ok {
+		return code
+	}
+	s := &backupSink{progress: c.progress()}
+	err := writeNew(f.Arg(1), func(out io.Writer) error {
+		s.out = out
+		if err := broker.BackupDir(f.Arg(0), s, func(d broker.Damage) { printDamage(c.stderr, d) }); err != nil {
+			return err
+		}
+		return s.w.Close()
+	})
+	s.progress.end()
+	if err != nil {
+		return c.fail("backup", err)
+	}
+	fmt.Fprintf(c.stdout, "%d files, %d bytes, %s\n", s.files, s.bytes, pointText(s.point))
+	return exitOK
+}
+
+// pointText says of which moment a backup is.
+func pointText(p backup.Point) string {
+	if p.Time.IsZero() {
+		return "of an empty broker"
+	}
+	return fmt.Sprintf("through record %d of %s", p.LSN, p.Time.Format(time.RFC3339Nano))
+}
+
+// writeNew makes a file that was not there appear whole and durable, or not at
+// all.
+func writeNew(path string, write func(io.Writer) error) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there already", path))
+	}
+	temp := path + ".tmp"
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp) // gone by then when all went well
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err = write(buffered); err == nil {
+		err = buffered.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// restore makes a data directory of a backup.
+func restore(args []string, c *console) int {
+	f := newFlags(c, "restore", "BACKUP DIR", "Makes the new data directory DIR from a backup. It appears only when every\n"+
+		"checksum of the backup was right and the directory is whole. Exit code 3: the\n"+
+		"backup is damaged. Do not run the old broker and a restored one at once.")
+	check := f.Bool("check", false, "read the backup and check it, make nothing; without DIR")
+	if code, ok := f.parse(args, 1, 2); !ok {
+		return code
+	}
+	if *check != (f.NArg() == 1) {
+		fmt.Fprintln(c.stderr, "queend restore: a directory is needed, or -check without one")
+		return exitUsage
+	}
+	p, files, err := restoreFile(f.Arg(0), f.Arg(1), c)
+	if errors.Is(err, backup.ErrDamaged) {
+		fmt.Fprintf(c.stderr, "queend restore: %v\n", err)
+		return exitDamaged
+	}
+	if err != nil {
+		return c.fail("restore", err)
+	}
+	fmt.Fprintf(c.stdout, "%d files, %s\n", files, pointText(p))
+	return exitOK
+}
+
+// restoreFile reads a backup into dir, or only reads it when dir is empty.
+func restoreFile(path, dir string, c *console) (p backup.Point, files int, err error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return p, 0, err
+	}
+	defer in.Close()
+	temp := strings.TrimRight(dir, "/") + ".restoring"
+	if dir != "" {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return p, 0, errors.Join(err, fmt.Errorf("%s is there already", dir))
+		}
+		if err := os.Mkdir(temp, 0o700); err != nil {
+			return p, 0, err
+		}
+		defer os.RemoveAll(temp) // gone by then when all went well
+	}
+	shown := c.progress()
+	p, err = backup.Read(bufio.NewReaderSize(in, 1<<20), func(name string, size int64, r io.Reader) error {
+		files++
+		shown.say("%d files: %s", files, name)
+		if dir == "" {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		}
+		return restoreOne(filepath.Join(temp, filepath.FromSlash(name)), r)
+	})
+	shown.end()
+	if err != nil || dir == "" {
+		return p, files, err
+	}
+	return p, files, putInPlace(temp, dir, c)
+}
+
+// restoreOne writes one file, synced.
+func restoreOne(path string, r io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// putInPlace gives a directory its name when it is whole.
+func putInPlace(temp, dir string, c *console) error {
+	damaged := false
+	if err := broker.Verify(temp, func(d broker.Damage) {
+		if !d.Moot {
+			damaged = true
+			printDamage(c.stderr, d)
+		}
+	}); err != nil {
+		return err
+	}
+	if damaged {
+		return fmt.Errorf("%w: what is in it is not whole", backup.ErrDamaged)
+	}
+	err := filepath.WalkDir(temp, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return syncDir(path)
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
