@@ -18,7 +18,7 @@ import (
 // TestLinear: whatever many clients do at once, killed broker or not, some
 // order of their calls explains every answer.
 func TestLinear(t *testing.T) {
-	total := duration(t, "LINEAR_TIME", 9*time.Second)
+	total := duration(t, "LINEAR_TIME", 7*time.Second)
 	first := seed(t, "LINEAR_SEED")
 	n := startNode(t, tight...)
 	var sum tally

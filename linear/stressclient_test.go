@@ -104,7 +104,7 @@ func (x *stress) consume(rng *rand.Rand, queue string) error {
 	req.AutoAck = rng.IntN(10) == 0
 	cancelled := req.Wait && !req.AutoAck && rng.IntN(4) == 0
 	if cancelled {
-		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(30*time.Millisecond))), cancel)
+		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(30*time.Millisecond)))>>(6*rng.IntN(2)), cancel)
 		defer timer.Stop()
 	}
 	asked := x.cfg.Now()
@@ -175,4 +175,65 @@ func (x *stress) settle(rng *rand.Rand, res *broker.PopResult) error {
 	}
 	x.ledger.settled(res, items, said)
 	return nil
+}
+
+// cancelStorm leaves a backlog, on disk for the most part, to pops whose
+// clients are gone at once. Nobody pushes meanwhile: what a pop does not give
+// back is offered to nobody any more (F21).
+func (x *stress) cancelStorm() {
+	x.Helper()
+	ctx := context.Background()
+	for i := range x.queues {
+		for p := range x.parts {
+			at := lineKey{queueName(exactQueue, i), fmt.Sprint("p", p), ""}
+			for range 5 {
+				id := x.ledger.newID()
+				said, err := x.b.Push(ctx, broker.DefaultTenant, nil, []broker.PushItem{{
+					Queue: at.queue, Partition: at.part, TxnID: []byte(id), Payload: []byte(`"` + strings.Repeat("x", 500) + `"`),
+				}})
+				x.must(err)
+				x.ledger.stored(id, at, int64(said[0].Offset))
+			}
+		}
+	}
+	x.must(x.b.Maintain())
+	for i := range 8 {
+		x.crew.Go(func() {
+			rng := random(x.seed, 2000+i)
+			for range 150 {
+				if err := x.leavingPop(rng); err != nil {
+					x.Error(err)
+					return
+				}
+			}
+		})
+	}
+	x.crew.Wait()
+}
+
+// leavingPop is a pop whose client leaves; what it got all the same is
+// released.
+func (x *stress) leavingPop(rng *rand.Rand) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	timer := time.AfterFunc(time.Duration(rng.Int64N(int64(400*time.Microsecond))), cancel)
+	defer timer.Stop()
+	req := broker.PopRequest{
+		Tenant: broker.DefaultTenant, Queue: queueName(exactQueue, rng.IntN(x.queues)), Group: stressGroups[rng.IntN(len(stressGroups))],
+		Mode: "all", Batch: 1 + rng.IntN(12), Partitions: 1 + rng.IntN(8), LeaseSeconds: 1, Wait: rng.IntN(2) == 0, TimeoutMS: 1000,
+	}
+	asked := x.cfg.Now()
+	res, err := x.b.Pop(ctx, req)
+	if tolerable(err) || err == nil && len(res.Messages) == 0 {
+		x.breaks.Add(1)
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("pop: %w", err)
+	}
+	if err := x.ledger.delivered(res, &req, asked, x.cfg.Now()); err != nil {
+		return err
+	}
+	x.ledger.ending(res)
+	_, err = x.b.Release(context.Background(), broker.DefaultTenant, res.LeaseID.String())
+	return err
 }
