@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,19 +19,21 @@ import (
 // sequence found that still shows it. Long runs: QUEEND_SEQUENCES, QUEEND_OPS,
 // QUEEND_SEED (of the first sequence).
 func TestBrokerFollowsItsRules(t *testing.T) {
+	t.Parallel()
 	sequences, length, seed := setting(t, "QUEEND_SEQUENCES", 1000), setting(t, "QUEEND_OPS", 60), setting(t, "QUEEND_SEED", 1)
 	if testing.Short() {
 		sequences = min(sequences, 100)
 	}
 	var next atomic.Int64
-	for worker := range max(runtime.GOMAXPROCS(0), 2) {
-		t.Run(fmt.Sprint("worker ", worker), func(t *testing.T) {
-			t.Parallel()
+	var workers sync.WaitGroup
+	for range 3 * runtime.GOMAXPROCS(0) { // they wait for the disk most of the time
+		workers.Go(func() {
 			for n := next.Add(1) - 1; n < int64(sequences) && !t.Failed(); n = next.Add(1) - 1 {
 				check(t, uint64(seed)+uint64(n), length)
 			}
 		})
 	}
+	workers.Wait()
 }
 
 func setting(t *testing.T, name string, def int) int {
