@@ -64,11 +64,23 @@ func checkImage(dir string, h *history, ahead int64, whole bool) error {
 		c.fail("the log failed: %v", err)
 	}
 	if whole {
-		if err := broker.Verify(dir, func(d broker.Damage) { c.fail("verify: %+v", d) }); err != nil {
+		if err := verify(dir, func(d broker.Damage) { c.fail("verify: %+v", d) }); err != nil {
 			c.fail("verify: %v", err)
 		}
 	}
 	return errors.Join(c.wrong...)
+}
+
+// verify waits for the lock of a closed directory: a process that is being
+// started meanwhile has our files, and with them the lock, until its exec.
+func verify(dir string, report func(broker.Damage)) (err error) {
+	for range 500 {
+		if err = broker.Verify(dir, report); !errors.Is(err, broker.ErrLocked) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
 }
 
 func (c *checker) fail(format string, args ...any) {
