@@ -255,7 +255,9 @@ func (m *model) seek(queue, group string, part *string, toEnd bool, at int64) in
 		if old := p.rows[g]; old != nil {
 			r.lastDelivery = old.lastDelivery
 		}
-		g.set(p, r, now)
+		if old := p.rows[g]; old == nil || *old != *r { // else nothing happened (R94)
+			g.set(p, r, now)
+		}
 		delete(g.unsure, p)
 	}
 	return len(parts)

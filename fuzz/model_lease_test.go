@@ -30,7 +30,9 @@ func (m *model) extend(lease queend.ID, seconds int64) (renewed int, earliest in
 	for _, l := range m.holders(lease, now) {
 		r := l.p.rows[l.g].clone()
 		r.until = max(r.until, now+max(seconds, 1)*second)
-		l.g.set(l.p, r, now)
+		if r.until != l.p.rows[l.g].until {
+			l.g.set(l.p, r, now)
+		}
 		if renewed == 0 || r.until < earliest {
 			earliest = r.until
 		}
