@@ -74,6 +74,7 @@ ADM POST   /api/v1/system/maintenance
 ADM GET    /api/v1/system/maintenance/pop
 ADM POST   /api/v1/system/maintenance/pop
 ADM GET    /api/v1/system/shared-state
+ADM POST   /internal/backup
 RO  POST   /api/v1/fetch
 RO  POST   /api/v1/fetch/offsets
 RO  POST   /api/v1/partitions/changed

@@ -77,6 +77,7 @@ var systemRoutes = []route{
 	{"GET", "/api/v1/system/maintenance/pop", levelAdmin, (*request).popMaintenance},
 	{"POST", "/api/v1/system/maintenance/pop", levelAdmin, (*request).setPopMaintenance},
 	{"GET", "/api/v1/system/shared-state", levelAdmin, (*request).sharedState},
+	{"POST", "/internal/backup", levelAdmin, (*request).backup},
 }
 
 var statusRoutes = []route{

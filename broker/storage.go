@@ -22,7 +22,7 @@ type storage struct {
 	walkStep int // records that a checkpoint saves in one hold of the lock
 
 	// One of each at a time.
-	checkpointing, flushing, merging, retaining sync.Mutex
+	checkpointing, flushing, merging, retaining, backing sync.Mutex
 
 	checkpoints checkpoints // under checkpointing
 

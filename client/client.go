@@ -105,12 +105,9 @@ func (c *Client) decode(ctx context.Context, method, path string, query url.Valu
 // once makes a request once. wait is how long the broker asks to wait before
 // the next try, 0 when there should be none.
 func (c *Client) once(ctx context.Context, method, path string, body []byte) (answer []byte, wait time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return nil, 0, err
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -129,6 +126,32 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte) (an
 		wait = time.Duration(min(max(seconds, 1), 5)) * time.Second
 	}
 	return nil, wait, refusal
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err == nil && c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req, err
+}
+
+// Stream makes a POST and hands the body of the answer to take as it comes.
+func (c *Client) Stream(ctx context.Context, path string, take func(io.Reader) error) error {
+	req, err := c.request(ctx, http.MethodPost, path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		text, err := io.ReadAll(resp.Body)
+		return errors.Join(refused(resp.StatusCode, text), err)
+	}
+	return take(resp.Body)
 }
 
 // refused reads the body of a refusal.

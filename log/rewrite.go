@@ -53,6 +53,27 @@ func Rewrite(c Config, keep Span, more [][]byte) error {
 	return l.setAside(old)
 }
 
+// Copy makes a log of the records keep in the new directory to. It may be called
+// while the log in dir is written, for records that are synced, as long as nothing
+// is dropped from it.
+func Copy(dir string, keep Span, to string) error {
+	c := Config{Dir: to, Quarantine: to}
+	if err := c.complete(); err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	l := &Log{c: c}
+	if err := l.files.mkdirAll(c.Dir); err != nil {
+		return err
+	}
+	w, err := l.createGeneration(1, keep.First, keep.Last, func(w *writer) error {
+		return copySpan(w, dir, keep, nil)
+	})
+	if err != nil {
+		return fmt.Errorf("log: copy %s: %w", dir, err)
+	}
+	return w.close()
+}
+
 // copySpan writes the records of keep, as dir has them, and more behind them.
 func copySpan(w *writer, dir string, keep Span, more [][]byte) error {
 	next := keep.First

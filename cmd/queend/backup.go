@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"queend/backup"
 	"queend/broker"
+	"queend/client"
 )
 
 // backupSink writes a backup into a file and shows how far it is.
@@ -38,29 +40,63 @@ func (s *backupSink) Add(name string, size int64, r io.Reader) error {
 	return s.w.Add(name, size, r)
 }
 
-// makeBackup writes a backup of a stopped directory.
+// makeBackup writes a backup of a stopped directory or of a running broker.
 func makeBackup(args []string, c *console) int {
-	f := newFlags(c, "backup", "DIR OUT", "Writes a backup of a data directory that is not in use to the new file OUT, after\n"+
-		"everything in it was read and found whole. It says of which record and time the\n"+
-		"backup is. Exit code 3: the directory is damaged, no backup was made; 4: it is\n"+
-		"in use.")
+	f := newFlags(c, "backup", "DIR|URL OUT", "Writes a backup to the new file OUT, of a data directory that is not in use or of\n"+
+		"the running broker at an URL. A directory is read and must be whole before. It\n"+
+		"says of which record and time the backup is. Exit code 3: there is damage, no\n"+
+		"backup was made; 4: the directory is in use.")
+	token := f.String("token", "", "the token to send to the broker; QUEEND_TOKEN when not given")
 	if code, ok := f.parse(args, 2, 2); !ok {
 		return code
 	}
 	s := &backupSink{progress: c.progress()}
-	err := writeNew(f.Arg(1), func(out io.Writer) error {
-		s.out = out
-		if err := broker.BackupDir(f.Arg(0), s, func(d broker.Damage) { printDamage(c.stderr, d) }); err != nil {
-			return err
-		}
-		return s.w.Close()
-	})
+	from := s.directory
+	if strings.Contains(f.Arg(0), "://") {
+		from = s.broker
+	}
+	if *token == "" {
+		*token = c.env("QUEEND_TOKEN", "")
+	}
+	err := writeNew(f.Arg(1), func(out io.Writer) error { return from(c, f.Arg(0), *token, out) })
 	s.progress.end()
 	if err != nil {
 		return c.fail("backup", err)
 	}
 	fmt.Fprintf(c.stdout, "%d files, %d bytes, %s\n", s.files, s.bytes, pointText(s.point))
 	return exitOK
+}
+
+// directory backs up a stopped directory.
+func (s *backupSink) directory(c *console, dir, _ string, out io.Writer) error {
+	s.out = out
+	if err := broker.BackupDir(dir, s, func(d broker.Damage) { printDamage(c.stderr, d) }); err != nil {
+		return err
+	}
+	return s.w.Close()
+}
+
+// broker fetches the backup of a running broker and checks it on the way.
+func (s *backupSink) broker(_ *console, url, token string, out io.Writer) error {
+	remote, err := client.New(url, token)
+	if err != nil {
+		return err
+	}
+	return remote.Stream(context.Background(), "/internal/backup", func(body io.Reader) error {
+		body = io.TeeReader(body, out)
+		p, err := backup.Read(body, func(name string, size int64, r io.Reader) error {
+			s.files++
+			s.bytes += size
+			s.progress.say("%d files, %d bytes: %s", s.files, s.bytes, name)
+			_, err := io.Copy(io.Discard, r)
+			return err
+		})
+		if err == nil {
+			s.point = p
+			_, err = io.Copy(io.Discard, body) // what stands behind the manifest
+		}
+		return err
+	})
 }
 
 // pointText says of which moment a backup is.

@@ -89,3 +89,20 @@ func TestADirectoryInUseIsNotBackedUp(t *testing.T) {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 }
+
+func TestARunningBrokerIsBackedUp(t *testing.T) {
+	s := newServed(t)
+	s.says(exitOK, "push", "-id", "t", "q", "1", "2")
+	file := filepath.Join(t.TempDir(), "backup")
+	s.has(s.says(exitOK, "backup", s.url, file), "through record ")
+	s.says(exitOK, "push", "q", "3")
+	to := filepath.Join(t.TempDir(), "restored")
+	s.says(exitOK, "restore", file, to)
+	b := openBroker(t, to)
+	defer b.Close(context.Background())
+	res, err := b.Pop(t.Context(), broker.PopRequest{Tenant: broker.DefaultTenant, Queue: "q", Batch: 10, Partitions: 1})
+	if err != nil || len(res.Messages) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	s.says(exitFailure, "backup", "http://127.0.0.1:1", filepath.Join(t.TempDir(), "none"))
+}
