@@ -1,7 +1,11 @@
 package linear
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -35,6 +39,27 @@ func (w *worker) must(t *testing.T, o op) *op {
 	return &o
 }
 
+// freeze stops the process and returns when none of its threads runs any more.
+func (n *node) freeze() {
+	n.t.Helper()
+	n.signal(syscall.SIGSTOP)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", n.cmd.Process.Pid))
+		if err != nil || len(stats) == 0 {
+			n.t.Fatalf("no threads: %v", err)
+		}
+		running := slices.ContainsFunc(stats, func(file string) bool {
+			text, err := os.ReadFile(file)
+			// The state follows the name in brackets, which may hold anything.
+			return err != nil || !bytes.HasPrefix(text[bytes.LastIndexByte(text, ')')+1:], []byte(" T"))
+		})
+		if !running {
+			return
+		}
+	}
+	n.t.Fatal("the process does not stop")
+}
+
 // TestLeaseIsOverAfterAStopLongerThanIt: the very first pop after the process
 // goes on finds what the lease held, on every route, and the old lease is
 // worth nothing (F26).
@@ -44,7 +69,7 @@ func TestLeaseIsOverAfterAStopLongerThanIt(t *testing.T) {
 		for i := range 2 {
 			c, w := alone(t, n, fmt.Sprintf("stopped%d-%d", part, i))
 			first := w.must(t, op{kind: opPop, group: 1, part: -1, batch: 9, partitions: 2, seconds: 1})
-			n.signal(syscall.SIGSTOP)
+			n.freeze()
 			// The pop waits in the socket, so that nothing comes before it.
 			done := make(chan *op)
 			go func() {
@@ -58,7 +83,7 @@ func TestLeaseIsOverAfterAStopLongerThanIt(t *testing.T) {
 			n.signal(syscall.SIGCONT)
 			o := <-done
 			if len(o.runs) != 1 || o.runs[0].attempt < 2 {
-				t.Errorf("after the stop a pop got %s", o.answer())
+				t.Errorf("after the stop a pop got %s after %d us", o.answer(), o.ret-o.call)
 			}
 			if late := w.must(t, op{kind: opExtend, lease: first.got, seconds: 1}); late.count != 0 {
 				t.Errorf("%d rows of a lease that is over were renewed", late.count)
