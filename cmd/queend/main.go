@@ -90,6 +90,8 @@ func commands() []command {
 		{"pop", "claim messages", pop},
 		{"tail", "follow the messages of a queue", tail},
 		{"top", "watch the busiest queues", top},
+		{"export", "print queues with their messages as JSON lines", export},
+		{"import", "push the lines of an export", importLines},
 		{"config", "print every setting and where it is from", showConfig},
 		{"completion", "print completion for bash or zsh", completion},
 	}
