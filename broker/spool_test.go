@@ -139,6 +139,30 @@ func TestATornSpoolRecordIsSetAside(t *testing.T) {
 	r.pop(10).want("a c")
 }
 
+// What a power cut left of a file that nobody was told of must not stop the
+// files behind it. A file of a later version does.
+func TestATornBeginningOfASpoolFileStopsNothing(t *testing.T) {
+	for _, row := range []struct{ magic, want string }{
+		{"", "a b"}, {"QSP", "a b"}, {"QSPOOL0\x00", "a b"}, {"QSPOOL\x00\x00", "a b"}, {"QSPOOL0\x00\x00\x00\x00\x00", "a b"}, {"QSPOOL02", "a"},
+	} {
+		t.Run(row.magic, func(t *testing.T) {
+			r := newRig(t)
+			r.maintenance(true)
+			r.spoolTo("q", "p", "a")
+			torn := r.b.spool.path(r.b.spool.number + 1)
+			r.close()
+			r.must(os.WriteFile(torn, []byte(row.magic), 0o600))
+			r.open()
+			r.spoolTo("q", "p", "b")
+			r.maintenance(false)
+			if err := r.b.DrainSpool(); (err != nil) != (row.want == "a") {
+				t.Fatalf("drain: %v", err)
+			}
+			r.pop(10).want(row.want)
+		})
+	}
+}
+
 func TestTheSpoolEncryptsByTheQueuesFlag(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.EncryptionKey = bytes.Repeat([]byte{7}, 32) })
 	r.options(func(o *Options) { o.EncryptionEnabled = true })

@@ -108,13 +108,19 @@ func openSpool(path string, from int64) (*spoolReader, error) {
 		return nil, err
 	}
 	var magic [len(spoolMagic)]byte
-	if _, err := f.ReadAt(magic[:], 0); err == nil && string(magic[:6]) == spoolMagic[:6] && string(magic[:]) != spoolMagic {
+	if _, err := f.ReadAt(magic[:], 0); err == nil && isSpoolVersion(magic[:]) && string(magic[:]) != spoolMagic {
 		return nil, errors.Join(fmt.Errorf("%s: unknown version %q", path, magic[6:]), f.Close())
 	}
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &spoolReader{f: f, in: bufio.NewReaderSize(f, 1<<20), pos: from}, nil
+}
+
+// isSpoolVersion reports whether a file begins like one of any version. A
+// crash can leave a beginning of which only some bytes are there.
+func isSpoolVersion(magic []byte) bool {
+	return string(magic[:6]) == spoolMagic[:6] && len(bytes.Trim(magic[6:], "0123456789")) == 0
 }
 
 // errSpoolDamaged says that bytes are no record.
