@@ -18,14 +18,14 @@ import (
 // TestLinear: whatever many clients do at once, killed broker or not, some
 // order of their calls explains every answer.
 func TestLinear(t *testing.T) {
-	total := duration(t, "LINEAR_TIME", 7*time.Second)
+	total := duration(t, "LINEAR_TIME", 4*time.Second)
 	first := seed(t, "LINEAR_SEED")
 	n := startNode(t, tight...)
 	var sum tally
 	for i, end := 0, time.Now().Add(total); i == 0 || time.Now().Before(end); i++ {
 		s := first + uint64(i)
 		r := &round{t: t, node: n, seed: s, rng: random(s, 0)}
-		r.run(min(4*time.Second, total/2))
+		r.run(min(4*time.Second, total))
 		sum.add(r.tally)
 		if t.Failed() {
 			t.Fatalf("round %d: LINEAR_SEED=%d", i, s)

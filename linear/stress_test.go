@@ -32,7 +32,7 @@ var shapes = []shape{
 // twice under live leases, no pop is left standing, and the broker opens again
 // as it was closed.
 func TestStress(t *testing.T) {
-	total := duration(t, "STRESS_TIME", 6*time.Second)
+	total := duration(t, "STRESS_TIME", 4*time.Second)
 	first := seed(t, "STRESS_SEED")
 	for i, end := 0, time.Now().Add(total); i < len(shapes) || time.Now().Before(end); i++ {
 		sh, s := shapes[i%len(shapes)], first+uint64(i)
