@@ -119,7 +119,11 @@ func (b *Broker) leave(w *waiter) {
 func (b *Broker) passOn(w *waiter) {
 	p, g := w.token, w.tokenGroup
 	w.token, w.tokenGroup = nil, nil
-	if p != nil && p.ord >= 0 && g.d.ring.has(p) {
+	if p == nil || p.ord < 0 || !g.d.ring.has(p) {
+		return
+	}
+	// The ring may be out of date: two pops would then wake each other for ever.
+	if state, _ := b.lookAt(p, g, b.now()); state == laneReady {
 		b.wakeFor(g, p)
 	}
 }
