@@ -90,6 +90,14 @@ func (o deleteGroupOp) run(h *harness) error {
 			}
 		}
 	}
+	byLabel, byQueue := false, false
+	for _, p := range h.parked {
+		byLabel = byLabel || p.call.Group == o.Group && p.call.Discovery
+		byQueue = byQueue || p.call.Group == o.Group && !p.call.Discovery
+	}
+	if byLabel && byQueue {
+		return nil // the first to register again says where the group begins
+	}
 	for _, q := range h.m.queues {
 		if g := q.groups[o.Group]; g != nil && len(g.unsure) > 0 {
 			return nil // how many cursors there are is open

@@ -197,10 +197,10 @@ func (h *harness) quiesce() error {
 		default:
 		}
 		wrong, err := h.unparked()
+		if err == nil && wrong == "" {
+			wrong, err = h.syncHeads()
+		}
 		if err != nil || wrong == "" {
-			if err == nil {
-				err = h.syncHeads()
-			}
 			return err
 		}
 		if time.Now().After(end) {
@@ -245,17 +245,23 @@ func (h *harness) unparked() (string, error) {
 }
 
 // syncHeads follows the broker in what parked pops filed and sealed on their
-// way (A3, R9).
-func (h *harness) syncHeads() error {
+// way (A3, R9), and names a lane whose head none of them has filed yet.
+func (h *harness) syncHeads() (wrong string, err error) {
 	for _, p := range h.parked {
-		if !p.filling(h.m) && !p.unsure {
-			h.m.seal(h.m.prepare(&p.call), true)
-		}
 		if err := h.followHeads(h.m.offers(h.m.prepare(&p.call))); err != nil {
-			return err
+			return "", err
+		}
+		if p.filling(h.m) || p.unsure {
+			continue
+		}
+		h.m.seal(h.m.prepare(&p.call), true)
+		for _, o := range h.m.offers(h.m.prepare(&p.call)) {
+			if len(o.heads) > 0 {
+				return fmt.Sprint(o.p.q.name, "/", o.p.name), nil
+			}
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // hangUp ends a parked pop as if its client had gone.

@@ -87,6 +87,13 @@ func TestR2_AHiddenLaneLeavesItsShareToTheNext(t *testing.T) {
 		popping("all", func(c *popCall) { c.Batch, c.Partitions = 2, 2 }))
 }
 
+func TestR12_ParkedPopsDoNotWakeEachOtherForEver(t *testing.T) {
+	waiting := func(c *popCall) { c.Pinned, c.Part, c.Wait, c.TimeoutMS = true, "p1", true, 20000 }
+	agrees(t, onDisk,
+		pushes("p1", 2), options(number("delayedProcessing", 10)), advanceOp{3000}, popping("conf", waiting),
+		popping("conf", waiting), pushes("p1", 3), maintainOp{}, options(number("retryLimit", 1)), advanceOp{8000})
+}
+
 func TestSection20_AnOldIDUnderItsOwnLeaseResolvesAfterRetention(t *testing.T) {
 	agrees(t, onDisk,
 		pushes("p1", 3), options(number("maxWaitTimeSeconds", 20)), advanceOp{1000 * 1000}, popping("all"),
