@@ -174,6 +174,16 @@ func (m *model) seal(lanes []lane, sure bool) {
 	}
 }
 
+// isUnsure reports whether some cursor of the group is not known.
+func (m *model) isUnsure(group string) bool {
+	for _, q := range m.queues {
+		if g := q.groups[group]; g != nil && len(g.unsure) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // limits are the batch and the partitions of a call.
 func (c *popCall) limits(conflation bool) (batch, partitions int) {
 	batch, partitions = 200, 1
