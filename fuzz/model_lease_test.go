@@ -57,7 +57,7 @@ func (m *model) release(lease queend.ID) int {
 func (m *model) file(l lane, off int, text string, retries, attempts int64) {
 	m.letters = append(m.letters, &mLetter{
 		q: l.p.q, group: l.g.name, part: l.p, msg: l.p.msgs[off], text: text, retries: retries, attempts: attempts,
-		failedAt: m.clock(),
+		failedAt: m.clock(), command: m.command,
 	})
 }
 

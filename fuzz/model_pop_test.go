@@ -149,7 +149,6 @@ func (m *model) fileHead(l lane, off int) {
 	r := l.g.cursor(l.p)
 	if l.p.q.opts.DeadLetterQueue || l.p.q.opts.DLQAfterMaxRetries {
 		m.file(l, off, "delivery limit reached", r.retry, r.headCount)
-		m.letters[len(m.letters)-1].pop = m.command
 	}
 	l.g.set(l.p, m.withoutHead(r, off), m.stamp())
 }

@@ -113,7 +113,7 @@ type mLetter struct {
 	retries  int64
 	attempts int64
 	failedAt int64
-	pop      int // number of the command that filed it as the head of a claim, else 0
+	command  int // number of the one that filed it
 }
 
 const (

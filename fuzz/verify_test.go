@@ -147,13 +147,13 @@ func (h *harness) verifyLetters() error {
 	return nil
 }
 
-// reorder puts dead letters that one pop filed on several lanes into the order
-// of the broker, which chose it.
+// reorder puts dead letters that one command filed at one instant into the
+// order of the broker, which chose it.
 func (m *model) reorder(got []broker.DeadLetter) {
 	for i := range m.letters {
-		for j := i; j < len(m.letters) && m.letters[j].pop == m.letters[i].pop; j++ {
+		for j := i; j < len(m.letters) && m.letters[j].command == m.letters[i].command; j++ {
 			l, d := m.letters[j], &got[len(got)-1-i]
-			if l.pop == 0 || l.matches(d) != nil {
+			if l.matches(d) != nil {
 				continue
 			}
 			m.letters[i], m.letters[j] = m.letters[j], m.letters[i]
