@@ -21,7 +21,7 @@ run: build ## build and start the broker on ./queen-data
 	./bin/queend
 
 test: deps ## run the whole test suite under the race detector
-	$(GO) test -race -p 1 -timeout 30m ./...
+	$(GO) test -race -p 1 -count=1 -timeout 30m ./...
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
