@@ -81,7 +81,8 @@ func (p *parkedPop) filling(m *model) bool {
 	if q.opts.MinPopWaitTime == 0 || batch <= 1 || m.clock() >= until || part == nil || g == nil {
 		return false
 	}
-	n := len(m.offer(lane{g, part}).offs)
+	o := m.offer(lane{g, part})
+	n := len(o.offs) + len(o.heads) // heads at their delivery limit count until they are filed
 	return n > 0 && n < batch
 }
 
