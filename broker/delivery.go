@@ -90,6 +90,9 @@ func (b *Broker) linkLabels(g *group) {
 		if l.group == g.name && l.covers(g.q) {
 			g.d.labels = append(g.d.labels, l)
 			l.d.groups = append(l.d.groups, g)
+			if !g.popped {
+				l.d.stale = true // its next pop puts the kept registration to use
+			}
 		}
 	}
 }

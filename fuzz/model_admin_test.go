@@ -50,7 +50,8 @@ func (m *model) registerLabel(k mLabelKey, s subscription, conflation bool) *mLa
 		l = &mLabel{mLabelKey: k, conflation: conflation, seed: s.seed(k.group, m.stamp()), stale: true}
 		m.labels[k] = l
 	}
-	if l.stale {
+	unused := slices.ContainsFunc(m.covered(k), func(g *mGroup) bool { return !g.popped })
+	if l.stale || unused {
 		l.stale = false
 		for _, name := range m.names() {
 			if q := m.queues[name]; k.covers(q) {

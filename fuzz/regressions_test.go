@@ -163,6 +163,16 @@ func TestR45_AConfigureDoesNotRegisterADeletedGroup(t *testing.T) {
 		configureOp{Queue: "orders.eu", Merge: true, Set: []broker.Setting{number("retryLimit", 1)}}, discovery)
 }
 
+func TestR45_AKeptRegistrationIsInUseOnceALabelThatCameToCoverItPops(t *testing.T) {
+	by := func(ns, task string) popOp {
+		return popOp{popCall{Discovery: true, NS: ns, Task: task, Group: "all", Batch: 2, Sub: subscription{Mode: "all"}}}
+	}
+	relabel := configureOp{Queue: "orders.us", Merge: true, Set: []broker.Setting{{Name: "task", Text: "eu"}}}
+	message := pushOp{Items: []pushItem{{Queue: "orders.us", Part: "p1"}}}
+	agrees(t, onDisk, by("", "eu"), message, by("orders", ""), deleteGroupOp{Group: "all"}, relabel, by("", "eu"))
+	agrees(t, onDisk, by("", "eu"), message, by("orders", ""), deleteGroupOp{Group: "all"}, relabel, restartOp{}, by("", "eu"))
+}
+
 func TestPartitionsAreListedInTheOrderOfTheirCreation(t *testing.T) {
 	agrees(t, onDisk, pushes("p2", 3), maintainOp{}, pushes("p1", 1), maintainOp{}, pushes("", 2))
 }
