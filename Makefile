@@ -9,7 +9,7 @@ LINEAR_SEED ?=
 STRESS_TIME ?= 10m
 STRESS_SEED ?=
 
-.PHONY: help build run test lint fuzz conformance linear stress deps crash bench-real crash-real bench-ratio clean
+.PHONY: help build run test lint fuzz conformance linear stress deps crash bench-tool bench-real crash-real bench-ratio clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -22,18 +22,20 @@ run: build ## build and start the broker on ./queen-data
 
 test: deps ## run the whole test suite under the race detector
 	$(GO) test -race -p 1 -count=1 -timeout 30m ./...
+	cd bench && $(GO) test -race -p 1 -count=1 -timeout 30m ./...
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	cd bench && $(GO) vet ./... && $(GO) tool staticcheck ./...
 
 fuzz: ## run every fuzz target for FUZZTIME each
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	@set -e; for module in . bench; do for pkg in $$($(GO) -C $$module list ./...); do \
+	  for target in $$($(GO) -C $$module test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "== $$pkg $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 2 $$pkg; \
-	  done; done
+	    $(GO) -C $$module test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 2 $$pkg; \
+	  done; done; done
 
 conformance: ## run the black-box suite and print rule by rule what passes
 	$(GO) test -count=1 -timeout 10m -v ./conformance
@@ -53,14 +55,17 @@ deps: ## install the real records that tests push, and strace
 	@command -v strace >/dev/null || { apt-get update -qq && apt-get install -y -qq strace; } || \
 	  echo "strace is missing: the tests that read system calls are skipped"
 
-bench-real: deps build ## push, consume, dead-letter and replay 13,000 real records
-	$(GO) run ./bench real -binary bin/queend
+bench-tool: ## build bin/bench, a module of its own
+	CGO_ENABLED=0 $(GO) build -C bench -trimpath -o ../bin/bench .
 
-crash-real: deps build ## the same with kill -9 at random moments
-	$(GO) run ./bench crash -binary bin/queend -kills 200
+bench-real: deps build bench-tool ## push, consume, dead-letter and replay 13,000 real records
+	./bin/bench real
 
-bench-ratio: build ## compare pushes with what this machine can do
-	$(GO) run ./bench ratio -binary bin/queend
+crash-real: deps build bench-tool ## the same with kill -9 at random moments
+	./bin/bench crash -kills 200
+
+bench-ratio: build bench-tool ## compare pushes with what this machine can do
+	./bin/bench ratio
 
 clean: ## remove what was built
 	rm -rf bin

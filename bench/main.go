@@ -2,8 +2,8 @@
 // process started from -binary on a data directory of its own, which is removed
 // in the end. It knows nothing of the broker's insides.
 //
-//	go run ./bench              lists the scenarios
-//	go run ./bench real -help   shows the flags of one
+//	bench              lists the scenarios
+//	bench real -help   shows the flags of one
 package main
 
 import (
