@@ -13,25 +13,27 @@ import (
 // analytics are the pages under /api/v1/analytics. What is measured is real;
 // what is not is null. History is that of this run of the process.
 
+// queueLagRow is the lag of a queue in one bucket.
+type queueLagRow struct {
+	Queue  string `json:"queueName"`
+	Popped int64  `json:"popCount"`
+	lags
+	Minutes int64      `json:"bucketMinutes"`
+	At      bucketTime `json:"bucketTime"`
+}
+
 // queueLag answers GET /api/v1/analytics/queue-lag.
 func (r *request) queueLag() {
-	type row struct {
-		Queue  string `json:"queueName"`
-		Popped int64  `json:"popCount"`
-		lags
-		Minutes int64      `json:"bucketMinutes"`
-		At      bucketTime `json:"bucketTime"`
-	}
 	w := r.readWindow(broker.Hour)
 	series := r.readTraffic(&w)
 	if r.badQuery() {
 		return
 	}
-	rows := []row{}
+	rows := []queueLagRow{}
 	for i := range series {
 		for j := range series[i].Points {
 			if p := &series[i].Points[j]; p.PopMessages > 0 {
-				rows = append(rows, row{series[i].Name, p.PopMessages, lagsOf(&p.Traffic), w.minutes, bucketTime(p.At)})
+				rows = append(rows, queueLagRow{series[i].Name, p.PopMessages, lagsOf(&p.Traffic), w.minutes, bucketTime(p.At)})
 			}
 		}
 	}
@@ -72,6 +74,14 @@ func (w *window) opsOf(q *broker.QueueSeries, p *broker.TrafficPoint) queueOps {
 	}
 }
 
+// queueOpsPage is the answer of GET /api/v1/analytics/queue-ops.
+type queueOpsPage struct {
+	TimeRange timeRange  `json:"timeRange"`
+	Minutes   int64      `json:"bucketMinutes"`
+	Series    []queueOps `json:"series"`
+	Queues    []string   `json:"queues"`
+}
+
 // queueOps answers GET /api/v1/analytics/queue-ops.
 func (r *request) queueOps() {
 	w := r.readWindow(broker.Hour)
@@ -86,46 +96,48 @@ func (r *request) queueOps() {
 			rows = append(rows, w.opsOf(&series[i], &series[i].Points[j]))
 		}
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		TimeRange timeRange  `json:"timeRange"`
-		Minutes   int64      `json:"bucketMinutes"`
-		Series    []queueOps `json:"series"`
-		Queues    []string   `json:"queues"`
-	}{w.timeRange(), w.minutes, rows, names})
+	r.answer(fasthttp.StatusOK, queueOpsPage{w.timeRange(), w.minutes, rows, names})
+}
+
+// parkedRow is how many pops of a queue wait.
+type parkedRow struct {
+	At       bucketTime `json:"bucket"`
+	Queue    string     `json:"queueName"`
+	Hostname string     `json:"hostname"`
+	Worker   int        `json:"workerId"`
+	Parked   int        `json:"parkedCount"`
+}
+
+// replicaRow names the one replica there is.
+type replicaRow struct {
+	Hostname string `json:"hostname"`
+	Worker   int    `json:"workerId"`
+}
+
+// parkedPage is the answer of GET /api/v1/analytics/queue-parked-replicas.
+type parkedPage struct {
+	TimeRange timeRange    `json:"timeRange"`
+	Minutes   int64        `json:"bucketMinutes"`
+	Series    []parkedRow  `json:"series"`
+	Replicas  []replicaRow `json:"replicas"`
 }
 
 // parkedReplicas answers GET /api/v1/analytics/queue-parked-replicas: the one
 // replica there is, and only what is parked now.
 func (r *request) parkedReplicas() {
-	type row struct {
-		At       bucketTime `json:"bucket"`
-		Queue    string     `json:"queueName"`
-		Hostname string     `json:"hostname"`
-		Worker   int        `json:"workerId"`
-		Parked   int        `json:"parkedCount"`
-	}
-	type replica struct {
-		Hostname string `json:"hostname"`
-		Worker   int    `json:"workerId"`
-	}
 	w := r.readWindow(broker.Hour)
 	series := r.readTraffic(&w)
 	if r.badQuery() {
 		return
 	}
 	now := r.server.now()
-	rows := []row{}
+	rows := []parkedRow{}
 	for i := range series {
 		if q := &series[i]; q.Parked > 0 {
-			rows = append(rows, row{bucketTime(now - now%w.step()), q.Name, r.server.hostname, 0, q.Parked})
+			rows = append(rows, parkedRow{bucketTime(now - now%w.step()), q.Name, r.server.hostname, 0, q.Parked})
 		}
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		TimeRange timeRange `json:"timeRange"`
-		Minutes   int64     `json:"bucketMinutes"`
-		Series    []row     `json:"series"`
-		Replicas  []replica `json:"replicas"`
-	}{w.timeRange(), w.minutes, rows, []replica{{r.server.hostname, 0}}})
+	r.answer(fasthttp.StatusOK, parkedPage{w.timeRange(), w.minutes, rows, []replicaRow{{r.server.hostname, 0}}})
 }
 
 // removed is what retention took away, by rule.
@@ -151,12 +163,23 @@ func removedOf(points []broker.TrafficPoint) (m removed) {
 	return m
 }
 
+// retentionBucket is what retention took in one bucket.
+type retentionBucket struct {
+	At bucketTime `json:"bucket"`
+	removed
+}
+
+// retentionPage is the answer of GET /api/v1/analytics/retention.
+type retentionPage struct {
+	TimeRange timeRange         `json:"timeRange"`
+	Minutes   int64             `json:"bucketMinutes"`
+	Series    []retentionBucket `json:"series"`
+	Totals    removed           `json:"totals"`
+	Rows      []retentionRow    `json:"rows,omitzero"`
+}
+
 // retention answers GET /api/v1/analytics/retention.
 func (r *request) retention() {
-	type bucket struct {
-		At bucketTime `json:"bucket"`
-		removed
-	}
 	label, ok := groupings[r.query.text("groupBy", "")]
 	if !ok {
 		r.badRequest("bad groupBy")
@@ -168,19 +191,13 @@ func (r *request) retention() {
 		return
 	}
 	points := together(series)
-	buckets := []bucket{}
+	buckets := []retentionBucket{}
 	for i := range points {
 		if m := removedOf(points[i : i+1]); m.Total > 0 {
-			buckets = append(buckets, bucket{bucketTime(points[i].At), m})
+			buckets = append(buckets, retentionBucket{bucketTime(points[i].At), m})
 		}
 	}
-	page := struct {
-		TimeRange timeRange      `json:"timeRange"`
-		Minutes   int64          `json:"bucketMinutes"`
-		Series    []bucket       `json:"series"`
-		Totals    removed        `json:"totals"`
-		Rows      []retentionRow `json:"rows,omitzero"`
-	}{w.timeRange(), w.minutes, buckets, removedOf(points), nil}
+	page := retentionPage{w.timeRange(), w.minutes, buckets, removedOf(points), nil}
 	if label != nil {
 		page.Rows = retentionRows(series, label)
 	}
@@ -219,106 +236,136 @@ func retentionRows(series []broker.QueueSeries, label func(*broker.QueueSeries) 
 	return rows
 }
 
+// workloadRow is what a queue carried in the window.
+type workloadRow struct {
+	Queue     string `json:"queueName"`
+	Namespace string `json:"namespace"`
+	Task      string `json:"task"`
+	Pushed    int64  `json:"pushMessages"`
+	Popped    int64  `json:"popMessages"`
+	Acked     int64  `json:"ackMessages"`
+	lags
+	Partitions int `json:"partitionCount"`
+}
+
+// workloadPage is the answer of GET /api/v1/analytics/workload.
+type workloadPage struct {
+	TimeRange timeRange     `json:"timeRange"`
+	Minutes   int64         `json:"bucketMinutes"`
+	Queues    []workloadRow `json:"queues"`
+}
+
 // workload answers GET /api/v1/analytics/workload: the queues by what they
 // carried in the window, the busiest first.
 func (r *request) workload() {
-	type row struct {
-		Queue     string `json:"queueName"`
-		Namespace string `json:"namespace"`
-		Task      string `json:"task"`
-		Pushed    int64  `json:"pushMessages"`
-		Popped    int64  `json:"popMessages"`
-		Acked     int64  `json:"ackMessages"`
-		lags
-		Partitions int `json:"partitionCount"`
-	}
 	w := r.readWindow(broker.Hour)
 	series := r.readTraffic(&w)
 	if r.badQuery() {
 		return
 	}
-	rows := []row{}
+	rows := []workloadRow{}
 	for i := range series {
 		q := &series[i]
 		t := totalOf(q.Points)
-		rows = append(rows, row{q.Name, q.Namespace, q.Task, t.PushMessages, t.PopMessages, t.AckSuccess + t.AckFailed, lagsOf(&t), q.Partitions})
+		rows = append(rows, workloadRow{q.Name, q.Namespace, q.Task, t.PushMessages, t.PopMessages, t.AckSuccess + t.AckFailed, lagsOf(&t), q.Partitions})
 	}
-	slices.SortStableFunc(rows, func(x, y row) int { return cmp.Compare(y.Pushed+y.Popped, x.Pushed+x.Popped) })
-	r.answer(fasthttp.StatusOK, struct {
-		TimeRange timeRange `json:"timeRange"`
-		Minutes   int64     `json:"bucketMinutes"`
-		Queues    []row     `json:"queues"`
-	}{w.timeRange(), w.minutes, rows})
+	slices.SortStableFunc(rows, func(x, y workloadRow) int { return cmp.Compare(y.Pushed+y.Popped, x.Pushed+x.Popped) })
+	r.answer(fasthttp.StatusOK, workloadPage{w.timeRange(), w.minutes, rows})
+}
+
+// livenessRow is the partitions of a queue.
+type livenessRow struct {
+	Queue   string `json:"queueName"`
+	Total   int    `json:"partitionCount"`
+	Ready   int    `json:"readyCount"`
+	Parked  int    `json:"parkedCount"`
+	Created int64  `json:"partitionsCreated"`
+	Deleted int64  `json:"partitionsDeleted"`
+}
+
+// livenessPage is the answer of GET /api/v1/analytics/partition-liveness.
+type livenessPage struct {
+	TimeRange timeRange     `json:"timeRange"`
+	Queues    []livenessRow `json:"queues"`
 }
 
 // partitionLiveness answers GET /api/v1/analytics/partition-liveness: how many
 // partitions there are of each queue and how many look ready for somebody.
 func (r *request) partitionLiveness() {
-	type row struct {
-		Queue   string `json:"queueName"`
-		Total   int    `json:"partitionCount"`
-		Ready   int    `json:"readyCount"`
-		Parked  int    `json:"parkedCount"`
-		Created int64  `json:"partitionsCreated"`
-		Deleted int64  `json:"partitionsDeleted"`
-	}
 	w := r.readWindow(broker.Day)
 	series := r.readTraffic(&w)
 	if r.badQuery() {
 		return
 	}
-	rows := []row{}
+	rows := []livenessRow{}
 	for i := range series {
 		q := &series[i]
 		t := totalOf(q.Points)
-		rows = append(rows, row{q.Name, q.Partitions, q.Ready, q.Parked, t.PartitionsCreated, t.PartitionsDeleted})
+		rows = append(rows, livenessRow{q.Name, q.Partitions, q.Ready, q.Parked, t.PartitionsCreated, t.PartitionsDeleted})
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		TimeRange timeRange `json:"timeRange"`
-		Queues    []row     `json:"queues"`
-	}{w.timeRange(), rows})
+	r.answer(fasthttp.StatusOK, livenessPage{w.timeRange(), rows})
+}
+
+// systemSample is figures of the process at one time.
+type systemSample struct {
+	At      bucketTime     `json:"timestamp"`
+	Count   int            `json:"sampleCount"`
+	Metrics map[string]any `json:"metrics"`
+}
+
+// systemReplica is the one replica there is with its samples.
+type systemReplica struct {
+	Hostname string         `json:"hostname"`
+	Port     int            `json:"port"`
+	Worker   int            `json:"workerId"`
+	Series   []systemSample `json:"timeSeries"`
+}
+
+// systemPage is the answer of GET /api/v1/analytics/system-metrics.
+type systemPage struct {
+	TimeRange timeRange       `json:"timeRange"`
+	Replicas  []systemReplica `json:"replicas"`
+	Count     int             `json:"replicaCount"`
+	Minutes   int64           `json:"bucketMinutes"`
+	Points    int             `json:"pointCount"`
 }
 
 // systemMetrics answers GET /api/v1/analytics/system-metrics with one sample,
 // taken now.
 func (r *request) systemMetrics() {
-	type sample struct {
-		At      bucketTime     `json:"timestamp"`
-		Count   int            `json:"sampleCount"`
-		Metrics map[string]any `json:"metrics"`
-	}
-	type replica struct {
-		Hostname string   `json:"hostname"`
-		Port     int      `json:"port"`
-		Worker   int      `json:"workerId"`
-		Series   []sample `json:"timeSeries"`
-	}
 	w := r.readWindow(broker.Hour)
 	if r.badQuery() {
 		return
 	}
 	user, system := processorTime()
-	now := sample{bucketTime(r.server.now()), 1, map[string]any{
+	now := systemSample{bucketTime(r.server.now()), 1, map[string]any{
 		"memoryBytes": residentMemory(), "cpuUserMicros": user, "cpuSystemMicros": system, "uptimeSeconds": int64(r.server.uptime() / time.Second),
 	}}
-	r.answer(fasthttp.StatusOK, struct {
-		TimeRange timeRange `json:"timeRange"`
-		Replicas  []replica `json:"replicas"`
-		Count     int       `json:"replicaCount"`
-		Minutes   int64     `json:"bucketMinutes"`
-		Points    int       `json:"pointCount"`
-	}{w.timeRange(), []replica{{r.server.hostname, r.port(), 0, []sample{now}}}, 1, w.minutes, 1})
+	r.answer(fasthttp.StatusOK, systemPage{w.timeRange(), []systemReplica{{r.server.hostname, r.port(), 0, []systemSample{now}}}, 1, w.minutes, 1})
+}
+
+// workerSummary adds the window up.
+type workerSummary struct {
+	Ingested  int64 `json:"ingested"`
+	Processed int64 `json:"processed"`
+	Popped    int64 `json:"popMessages"`
+	AckFailed int64 `json:"ackFailed"`
+	lags
+}
+
+// workerPage is the answer of GET /api/v1/analytics/worker-metrics.
+type workerPage struct {
+	TimeRange timeRange     `json:"timeRange"`
+	Minutes   int64         `json:"bucketMinutes"`
+	Points    int           `json:"pointCount"`
+	Series    []throughput  `json:"timeSeries"`
+	Workers   []worker      `json:"workers"`
+	Queues    []statusQueue `json:"queues"`
+	Summary   workerSummary `json:"summary"`
 }
 
 // workerMetrics answers GET /api/v1/analytics/worker-metrics.
 func (r *request) workerMetrics() {
-	type summary struct {
-		Ingested  int64 `json:"ingested"`
-		Processed int64 `json:"processed"`
-		Popped    int64 `json:"popMessages"`
-		AckFailed int64 `json:"ackFailed"`
-		lags
-	}
 	w := r.readWindow(broker.Hour)
 	series := r.readTraffic(&w)
 	if r.badQuery() {
@@ -326,16 +373,8 @@ func (r *request) workerMetrics() {
 	}
 	points := together(series)
 	t := totalOf(points)
-	r.answer(fasthttp.StatusOK, struct {
-		TimeRange timeRange     `json:"timeRange"`
-		Minutes   int64         `json:"bucketMinutes"`
-		Points    int           `json:"pointCount"`
-		Series    []throughput  `json:"timeSeries"`
-		Workers   []worker      `json:"workers"`
-		Queues    []statusQueue `json:"queues"`
-		Summary   summary       `json:"summary"`
-	}{
+	r.answer(fasthttp.StatusOK, workerPage{
 		w.timeRange(), w.minutes, len(points), w.throughputOf(points), []worker{r.server.worker()}, statusQueuesOf(series),
-		summary{t.PushMessages, consumed(&t), t.PopMessages, t.AckFailed, lagsOf(&t)},
+		workerSummary{t.PushMessages, consumed(&t), t.PopMessages, t.AckFailed, lagsOf(&t)},
 	})
 }

@@ -109,6 +109,14 @@ func (r *request) retryMessage() {
 	}
 }
 
+// addressDeleted says that the dead letters of an address are gone.
+type addressDeleted struct {
+	Success       bool   `json:"success"`
+	PartitionID   string `json:"partitionId"`
+	TransactionID string `json:"transactionId"`
+	Message       string `json:"message"`
+}
+
 // deleteMessage answers DELETE /api/v1/messages/:pid/:txn: the dead letters
 // of the address go, those of all groups.
 func (r *request) deleteMessage() {
@@ -126,12 +134,7 @@ func (r *request) deleteMessage() {
 		r.noLetterAt(pid, txn, liveMessagesStay)
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Success       bool   `json:"success"`
-		PartitionID   string `json:"partitionId"`
-		TransactionID string `json:"transactionId"`
-		Message       string `json:"message"`
-	}{true, pid, txn, "Message deleted successfully"})
+	r.answer(fasthttp.StatusOK, addressDeleted{true, pid, txn, "Message deleted successfully"})
 }
 
 // What is said when there is no dead letter.
@@ -142,19 +145,37 @@ const (
 	messageNotFound  = "Message not found"
 )
 
+// noLetter says that an address has no dead letter.
+type noLetter struct {
+	Success       bool   `json:"success"`
+	PartitionID   string `json:"partitionId"`
+	TransactionID string `json:"transactionId"`
+	Error         string `json:"error"`
+	Message       string `json:"message"`
+}
+
 func (r *request) noLetterAt(pid, txn, message string) {
-	r.answer(fasthttp.StatusNotFound, struct {
-		Success       bool   `json:"success"`
-		PartitionID   string `json:"partitionId"`
-		TransactionID string `json:"transactionId"`
-		Error         string `json:"error"`
-		Message       string `json:"message"`
-	}{false, pid, txn, messageNotFound, message})
+	r.answer(fasthttp.StatusNotFound, noLetter{false, pid, txn, messageNotFound, message})
 }
 
 func isNotFound(err error) bool {
 	var refused *broker.Refusal
 	return errors.As(err, &refused) && refused.Code == broker.CodeNotFound
+}
+
+// noLetterToDelete says that no dead letter has the id.
+type noLetterToDelete struct {
+	Success bool   `json:"success"`
+	ID      string `json:"dlqId"`
+	Error   string `json:"error"`
+	Message string `json:"message"`
+}
+
+// letterDeleted says that a dead letter is gone.
+type letterDeleted struct {
+	Success bool   `json:"success"`
+	Deleted int    `json:"deleted"`
+	ID      string `json:"dlqId"`
 }
 
 // deleteDeadLetter answers DELETE /api/v1/dlq/:id.
@@ -170,19 +191,18 @@ func (r *request) deleteDeadLetter() {
 		}
 	}
 	if !found {
-		r.answer(fasthttp.StatusNotFound, struct {
-			Success bool   `json:"success"`
-			ID      string `json:"dlqId"`
-			Error   string `json:"error"`
-			Message string `json:"message"`
-		}{false, text, messageNotFound, noSuchLetter})
+		r.answer(fasthttp.StatusNotFound, noLetterToDelete{false, text, messageNotFound, noSuchLetter})
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Success bool   `json:"success"`
-		Deleted int    `json:"deleted"`
-		ID      string `json:"dlqId"`
-	}{true, 1, text})
+	r.answer(fasthttp.StatusOK, letterDeleted{true, 1, text})
+}
+
+// lettersPurged is the answer of DELETE /api/v1/dlq.
+type lettersPurged struct {
+	Success bool    `json:"success"`
+	Deleted int     `json:"deleted"`
+	Queue   string  `json:"queue"`
+	Group   *string `json:"consumerGroup"`
 }
 
 // purgeDeadLetters answers DELETE /api/v1/dlq.
@@ -202,16 +222,21 @@ func (r *request) purgeDeadLetters() {
 		r.unmanaged(err, "delete")
 		return
 	}
-	out := struct {
-		Success bool    `json:"success"`
-		Deleted int     `json:"deleted"`
-		Queue   string  `json:"queue"`
-		Group   *string `json:"consumerGroup"`
-	}{true, deleted, *chosen.Queue, nil}
+	out := lettersPurged{true, deleted, *chosen.Queue, nil}
 	if chosen.Group != "" {
 		out.Group = &chosen.Group
 	}
 	r.answer(fasthttp.StatusOK, out)
+}
+
+// lettersReplayed is the answer of POST /api/v1/dlq/replay.
+type lettersReplayed struct {
+	Success    bool `json:"success"`
+	Matched    int  `json:"matched"`
+	Replayed   int  `json:"replayed"`
+	Duplicates int  `json:"duplicates"`
+	Failed     int  `json:"failed"`
+	Remaining  int  `json:"remaining"`
 }
 
 // replayLetters answers POST /api/v1/dlq/replay (A4).
@@ -259,14 +284,7 @@ func (r *request) replayLetters() {
 		r.replayRefused(err)
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Success    bool `json:"success"`
-		Matched    int  `json:"matched"`
-		Replayed   int  `json:"replayed"`
-		Duplicates int  `json:"duplicates"`
-		Failed     int  `json:"failed"`
-		Remaining  int  `json:"remaining"`
-	}{true, sum.Matched, sum.Replayed, sum.Duplicates, sum.Failed, sum.Remaining})
+	r.answer(fasthttp.StatusOK, lettersReplayed{true, sum.Matched, sum.Replayed, sum.Duplicates, sum.Failed, sum.Remaining})
 }
 
 // replayLetter answers POST /api/v1/dlq/:id/replay.
@@ -319,14 +337,17 @@ func (r *request) readReplayTarget() (to broker.ReplayTarget, err error) {
 	return to, err
 }
 
+// goneLetter says that there is no dead letter to replay.
+type goneLetter struct {
+	Success bool   `json:"success"`
+	Result  string `json:"result"`
+	ID      string `json:"dlqId"`
+	Error   string `json:"error"`
+	Message string `json:"message"`
+}
+
 func (r *request) letterGone(id string) {
-	r.answer(fasthttp.StatusNotFound, struct {
-		Success bool   `json:"success"`
-		Result  string `json:"result"`
-		ID      string `json:"dlqId"`
-		Error   string `json:"error"`
-		Message string `json:"message"`
-	}{false, "gone", id, messageNotFound, noSuchLetter})
+	r.answer(fasthttp.StatusNotFound, goneLetter{false, "gone", id, messageNotFound, noSuchLetter})
 }
 
 // replayRefused answers for a replay that the broker refused: the row stays.

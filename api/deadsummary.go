@@ -85,6 +85,14 @@ func signaturesOf(letters []broker.DeadLetter) []signature {
 	return out
 }
 
+// signaturesPage is the answer of GET /api/v1/analytics/dlq-signatures.
+type signaturesPage struct {
+	Queue      string      `json:"queue"`
+	Total      int         `json:"total"`
+	Sampled    int         `json:"sampled"`
+	Signatures []signature `json:"signatures"`
+}
+
 // deadSignatures answers GET /api/v1/analytics/dlq-signatures.
 func (r *request) deadSignatures() {
 	queue := r.query.optional("queue")
@@ -102,10 +110,5 @@ func (r *request) deadSignatures() {
 		r.unmanaged(err, "dlq signatures")
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Queue      string      `json:"queue"`
-		Total      int         `json:"total"`
-		Sampled    int         `json:"sampled"`
-		Signatures []signature `json:"signatures"`
-	}{*queue, page.Total, len(page.Letters), signaturesOf(page.Letters)})
+	r.answer(fasthttp.StatusOK, signaturesPage{*queue, page.Total, len(page.Letters), signaturesOf(page.Letters)})
 }

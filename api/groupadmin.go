@@ -9,6 +9,14 @@ import (
 	"queend/broker"
 )
 
+// subscriptionSet is the answer of POST …/:group/subscription.
+type subscriptionSet struct {
+	Success bool   `json:"success"`
+	Group   string `json:"consumerGroup"`
+	At      string `json:"newTimestamp"`
+	Rows    int    `json:"rowsUpdated"`
+}
+
 // setSubscription answers POST /api/v1/consumer-groups/:group/subscription.
 func (r *request) setSubscription() {
 	text := ""
@@ -39,12 +47,7 @@ func (r *request) setSubscription() {
 		r.unmanaged(err, "subscription")
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Success bool   `json:"success"`
-		Group   string `json:"consumerGroup"`
-		At      string `json:"newTimestamp"`
-		Rows    int    `json:"rowsUpdated"`
-	}{true, group, text, rows})
+	r.answer(fasthttp.StatusOK, subscriptionSet{true, group, text, rows})
 }
 
 // seekBody is where a seek goes, as sent.
@@ -90,6 +93,25 @@ func (r *request) readSeek(endByDefault bool) (seek seekBody, ok bool) {
 	return seek, true
 }
 
+// noQueueToSeek says that a seek found no partition.
+type noQueueToSeek struct {
+	Success    bool   `json:"success"`
+	Error      string `json:"error"`
+	Group      string `json:"consumerGroup"`
+	Queue      string `json:"queueName"`
+	Partitions int    `json:"partitionsUpdated"`
+}
+
+// queueSought is the answer of a seek on a queue.
+type queueSought struct {
+	Success    bool    `json:"success"`
+	Group      string  `json:"consumerGroup"`
+	Queue      string  `json:"queueName"`
+	ToEnd      bool    `json:"seekToEnd"`
+	Timestamp  *string `json:"targetTimestamp"`
+	Partitions int     `json:"partitionsUpdated"`
+}
+
 // seekQueue answers POST /api/v1/consumer-groups/:group/queues/:queue/seek.
 func (r *request) seekQueue() {
 	seek, ok := r.readSeek(false)
@@ -104,23 +126,27 @@ func (r *request) seekQueue() {
 	case err != nil:
 		r.unmanaged(err, "seek")
 	case n == 0:
-		r.answer(fasthttp.StatusNotFound, struct {
-			Success    bool   `json:"success"`
-			Error      string `json:"error"`
-			Group      string `json:"consumerGroup"`
-			Queue      string `json:"queueName"`
-			Partitions int    `json:"partitionsUpdated"`
-		}{false, "Queue not found or has no partitions", group, queue, 0})
+		r.answer(fasthttp.StatusNotFound, noQueueToSeek{false, "Queue not found or has no partitions", group, queue, 0})
 	default:
-		r.answer(fasthttp.StatusOK, struct {
-			Success    bool    `json:"success"`
-			Group      string  `json:"consumerGroup"`
-			Queue      string  `json:"queueName"`
-			ToEnd      bool    `json:"seekToEnd"`
-			Timestamp  *string `json:"targetTimestamp"`
-			Partitions int     `json:"partitionsUpdated"`
-		}{true, group, queue, seek.ToEnd, seek.timestamp, n})
+		r.answer(fasthttp.StatusOK, queueSought{true, group, queue, seek.ToEnd, seek.timestamp, n})
 	}
+}
+
+// noPartitionToSeek says that a seek did not find its partition.
+type noPartitionToSeek struct {
+	Success bool   `json:"success"`
+	Error   string `json:"error"`
+}
+
+// partitionSought is the answer of a seek on a partition.
+type partitionSought struct {
+	Success   bool    `json:"success"`
+	Group     string  `json:"consumerGroup"`
+	Queue     string  `json:"queueName"`
+	Partition string  `json:"partitionName"`
+	ToEnd     bool    `json:"seekToEnd"`
+	Timestamp *string `json:"targetTimestamp"`
+	Updated   bool    `json:"updated"`
 }
 
 // seekPartition answers POST …/queues/:queue/partitions/:partition/seek.
@@ -140,20 +166,9 @@ func (r *request) seekPartition() {
 	case err != nil:
 		r.unmanaged(err, "seek")
 	case !found:
-		r.answer(fasthttp.StatusNotFound, struct {
-			Success bool   `json:"success"`
-			Error   string `json:"error"`
-		}{false, "Partition not found"})
+		r.answer(fasthttp.StatusNotFound, noPartitionToSeek{false, "Partition not found"})
 	default:
-		r.answer(fasthttp.StatusOK, struct {
-			Success   bool    `json:"success"`
-			Group     string  `json:"consumerGroup"`
-			Queue     string  `json:"queueName"`
-			Partition string  `json:"partitionName"`
-			ToEnd     bool    `json:"seekToEnd"`
-			Timestamp *string `json:"targetTimestamp"`
-			Updated   bool    `json:"updated"`
-		}{true, group, queue, partition, seek.ToEnd, seek.timestamp, true})
+		r.answer(fasthttp.StatusOK, partitionSought{true, group, queue, partition, seek.ToEnd, seek.timestamp, true})
 	}
 }
 
@@ -164,6 +179,15 @@ func (r *request) deleteGroup() { r.deleteGroupOn(nil) }
 func (r *request) deleteGroupOnQueue() {
 	queue := r.param("queue")
 	r.deleteGroupOn(&queue)
+}
+
+// groupDeleted says what of a group is gone.
+type groupDeleted struct {
+	Success    bool    `json:"success"`
+	Group      string  `json:"consumerGroup"`
+	Queue      *string `json:"queueName,omitempty"`
+	Partitions int     `json:"deletedPartitions"`
+	Metadata   bool    `json:"metadataDeleted"`
 }
 
 func (r *request) deleteGroupOn(queue *string) {
@@ -179,11 +203,5 @@ func (r *request) deleteGroupOn(queue *string) {
 		r.unmanaged(err, "delete")
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Success    bool    `json:"success"`
-		Group      string  `json:"consumerGroup"`
-		Queue      *string `json:"queueName,omitempty"`
-		Partitions int     `json:"deletedPartitions"`
-		Metadata   bool    `json:"metadataDeleted"`
-	}{true, group, queue, n, metadata})
+	r.answer(fasthttp.StatusOK, groupDeleted{true, group, queue, n, metadata})
 }

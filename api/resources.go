@@ -33,6 +33,11 @@ type queueRow struct {
 	} `json:"messages"`
 }
 
+// queuesPage is the answer of GET /api/v1/resources/queues.
+type queuesPage struct {
+	Queues []queueRow `json:"queues"`
+}
+
 // queues answers GET /api/v1/resources/queues; its filters are ignored.
 func (r *request) queues() {
 	ctx, cancel := r.within()
@@ -52,9 +57,7 @@ func (r *request) queues() {
 		m := &rows[i].Messages
 		m.Total, m.Pending, m.Processing = q.Counts.Total, q.Counts.Pending, q.Counts.Processing
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Queues []queueRow `json:"queues"`
-	}{rows})
+	r.answer(fasthttp.StatusOK, queuesPage{rows})
 }
 
 // counts are the six figures of messages. Failed is not measured: a failed
@@ -84,6 +87,20 @@ type queuePartition struct {
 	Newest  *instant `json:"newestMessage"`
 }
 
+// queueDetailPage is the answer of GET /api/v1/resources/queues/:queue.
+type queueDetailPage struct {
+	ID            string           `json:"id"`
+	Name          string           `json:"name"`
+	Namespace     string           `json:"namespace"`
+	Task          string           `json:"task"`
+	Created       instant          `json:"createdAt"`
+	Options       options          `json:"options"`
+	Partitions    []queuePartition `json:"partitions"`
+	Totals        counts           `json:"totals"`
+	RetainedBytes int64            `json:"retainedBytes"`
+	Segments      int              `json:"segments"`
+}
+
 // queueDetail answers GET /api/v1/resources/queues/:queue.
 func (r *request) queueDetail() {
 	ctx, cancel := r.within()
@@ -101,18 +118,7 @@ func (r *request) queueDetail() {
 			Oldest: instantOf(p.Oldest), Newest: instantOf(p.Newest),
 		}
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		ID            string           `json:"id"`
-		Name          string           `json:"name"`
-		Namespace     string           `json:"namespace"`
-		Task          string           `json:"task"`
-		Created       instant          `json:"createdAt"`
-		Options       options          `json:"options"`
-		Partitions    []queuePartition `json:"partitions"`
-		Totals        counts           `json:"totals"`
-		RetainedBytes int64            `json:"retainedBytes"`
-		Segments      int              `json:"segments"`
-	}{
+	r.answer(fasthttp.StatusOK, queueDetailPage{
 		d.ID.String(), d.Name, d.Namespace, d.Task, instant(d.Created), d.Options, partitions, countsOf(d.Counts),
 		d.RetainedBytes, d.Segments,
 	})
@@ -170,6 +176,31 @@ func appendWaiting(dst []byte, d *broker.DepthRow) []byte {
 	return appendInt(dst, "ready", d.Ready)
 }
 
+// overviewLag sums up how far groups are behind on partitions.
+type overviewLag struct {
+	Time   spread `json:"time"`
+	Offset spread `json:"offset"`
+}
+
+// overviewRates are those of the last five minutes.
+type overviewRates struct {
+	Ingested  two `json:"ingestedPerSecond"`
+	Processed two `json:"processedPerSecond"`
+}
+
+// overviewPage is the answer of GET /api/v1/resources/overview.
+type overviewPage struct {
+	Queues     int           `json:"queues"`
+	Partitions int           `json:"partitions"`
+	Namespaces int           `json:"namespaces"`
+	Tasks      int           `json:"tasks"`
+	Messages   counts        `json:"messages"`
+	Lag        overviewLag   `json:"lag"`
+	Throughput overviewRates `json:"throughput"`
+	At         instant       `json:"timestamp"`
+	Age        int           `json:"statsAge"` // figures are taken for the answer
+}
+
 // overview answers GET /api/v1/resources/overview.
 func (r *request) overview() {
 	ctx, cancel := r.within()
@@ -179,27 +210,9 @@ func (r *request) overview() {
 		r.unmanaged(err, "overview")
 		return
 	}
-	type lag struct {
-		Time   spread `json:"time"`
-		Offset spread `json:"offset"`
-	}
-	type throughput struct {
-		Ingested  two `json:"ingestedPerSecond"`
-		Processed two `json:"processedPerSecond"`
-	}
-	r.answer(fasthttp.StatusOK, struct {
-		Queues     int        `json:"queues"`
-		Partitions int        `json:"partitions"`
-		Namespaces int        `json:"namespaces"`
-		Tasks      int        `json:"tasks"`
-		Messages   counts     `json:"messages"`
-		Lag        lag        `json:"lag"`
-		Throughput throughput `json:"throughput"`
-		At         instant    `json:"timestamp"`
-		Age        int        `json:"statsAge"` // figures are taken for the answer
-	}{
+	r.answer(fasthttp.StatusOK, overviewPage{
 		o.Queues, o.Partitions, o.Namespaces, o.Tasks, countsOf(o.Counts),
-		lag{spreadOf(o.TimeLag), spreadOf(o.OffsetLag)}, throughput{two(o.Ingested), two(o.Processed)}, instant(o.At), 0,
+		overviewLag{spreadOf(o.TimeLag), spreadOf(o.OffsetLag)}, overviewRates{two(o.Ingested), two(o.Processed)}, instant(o.At), 0,
 	})
 }
 
@@ -250,16 +263,23 @@ func (r *request) labels(list, name string, read func(context.Context, queend.ID
 	})
 }
 
+// busyPartition is one of the partitions with most pending messages.
+type busyPartition struct {
+	ID         string   `json:"id"`
+	Queue      string   `json:"queue"`
+	Partition  string   `json:"partition"`
+	Pending    int64    `json:"pending"`
+	Processing int64    `json:"processing"`
+	Lag        *float64 `json:"lagSeconds"`
+}
+
+// busyPartitionsPage is the answer of GET /api/v1/resources/partitions.
+type busyPartitionsPage struct {
+	Partitions []busyPartition `json:"partitions"`
+}
+
 // busyPartitions answers GET /api/v1/resources/partitions.
 func (r *request) busyPartitions() {
-	type row struct {
-		ID         string   `json:"id"`
-		Queue      string   `json:"queue"`
-		Partition  string   `json:"partition"`
-		Pending    int64    `json:"pending"`
-		Processing int64    `json:"processing"`
-		Lag        *float64 `json:"lagSeconds"`
-	}
 	queue := r.query.optional("queue")
 	limit, _ := r.query.page(610, 10000)
 	if r.badQuery() {
@@ -272,15 +292,13 @@ func (r *request) busyPartitions() {
 		r.unmanaged(err, "partitions")
 		return
 	}
-	rows := make([]row, len(found))
+	rows := make([]busyPartition, len(found))
 	for i, p := range found {
-		rows[i] = row{p.ID.String(), p.Queue, p.Partition, p.Pending, p.Processing, nil}
+		rows[i] = busyPartition{p.ID.String(), p.Queue, p.Partition, p.Pending, p.Processing, nil}
 		if p.Lag != nil {
 			lag := secondsOf(*p.Lag)
 			rows[i].Lag = &lag
 		}
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Partitions []row `json:"partitions"`
-	}{rows})
+	r.answer(fasthttp.StatusOK, busyPartitionsPage{rows})
 }

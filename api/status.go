@@ -189,12 +189,22 @@ func (s *Server) worker() worker {
 	return worker{0, s.hostname, int64(s.uptime() / time.Second), residentMemory()}
 }
 
+// analyticsPoint is what was pushed in one bucket.
+type analyticsPoint struct {
+	At       bucketTime `json:"timestamp"`
+	Messages int64      `json:"messages"`
+}
+
+// analyticsPage is the answer of GET /api/v1/status/analytics.
+type analyticsPage struct {
+	Points   []analyticsPoint `json:"dataPoints"`
+	Interval string           `json:"interval"`
+	From     instant          `json:"from"`
+	To       instant          `json:"to"`
+}
+
 // statusAnalytics answers GET /api/v1/status/analytics.
 func (r *request) statusAnalytics() {
-	type point struct {
-		At       bucketTime `json:"timestamp"`
-		Messages int64      `json:"messages"`
-	}
 	interval, minutes := "hour", int64(60)
 	switch r.query.text("interval", "") {
 	case "minute":
@@ -208,33 +218,34 @@ func (r *request) statusAnalytics() {
 	if r.badQuery() {
 		return
 	}
-	points := make([]point, len(buckets))
+	points := make([]analyticsPoint, len(buckets))
 	for i := range buckets {
-		points[i] = point{bucketTime(buckets[i].At), buckets[i].PushMessages}
+		points[i] = analyticsPoint{bucketTime(buckets[i].At), buckets[i].PushMessages}
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Points   []point `json:"dataPoints"`
-		Interval string  `json:"interval"`
-		From     instant `json:"from"`
-		To       instant `json:"to"`
-	}{points, interval, instant(w.from), instant(w.to)})
+	r.answer(fasthttp.StatusOK, analyticsPage{points, interval, instant(w.from), instant(w.to)})
+}
+
+// buffersPage is the answer of GET /api/v1/status/buffers.
+type buffersPage struct {
+	Pending int64 `json:"pending"`
+	Failed  int64 `json:"failed"`
+	Healthy bool  `json:"dbHealthy"`
+	Worker  int   `json:"worker"`
 }
 
 // statusBuffers answers GET /api/v1/status/buffers.
 func (r *request) statusBuffers() {
 	s := r.broker.Stats().Spool
-	r.answer(fasthttp.StatusOK, struct {
-		Pending int64 `json:"pending"`
-		Failed  int64 `json:"failed"`
-		Healthy bool  `json:"dbHealthy"`
-		Worker  int   `json:"worker"`
-	}{s.Buffered, s.FailedFiles, s.Healthy, 0})
+	r.answer(fasthttp.StatusOK, buffersPage{s.Buffered, s.FailedFiles, s.Healthy, 0})
+}
+
+// statsRefreshed is the answer of POST /api/v1/stats/refresh.
+type statsRefreshed struct {
+	Success bool    `json:"success"`
+	At      instant `json:"timestamp"`
 }
 
 // refreshStats answers POST /api/v1/stats/refresh. Figures are always fresh.
 func (r *request) refreshStats() {
-	r.answer(fasthttp.StatusOK, struct {
-		Success bool    `json:"success"`
-		At      instant `json:"timestamp"`
-	}{true, instant(r.server.now())})
+	r.answer(fasthttp.StatusOK, statsRefreshed{true, instant(r.server.now())})
 }

@@ -19,21 +19,31 @@ func fiveCountsOf(c broker.MessageCounts) fiveCounts {
 	return fiveCounts{c.Total, c.Pending, c.Processing, c.Completed, c.DeadLetter}
 }
 
+// statusQueuesRow is a queue in GET /api/v1/status/queues.
+type statusQueuesRow struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Namespace  string     `json:"namespace"`
+	Task       string     `json:"task"`
+	Created    instant    `json:"createdAt"`
+	Partitions int        `json:"partitions"`
+	Messages   fiveCounts `json:"messages"`
+}
+
+// pagination says which page of a listing it is.
+type pagination struct {
+	Limit  int `json:"limit"`
+	Offset int `json:"offset"`
+}
+
+// statusQueuesPage is the answer of GET /api/v1/status/queues.
+type statusQueuesPage struct {
+	Queues []statusQueuesRow `json:"queues"`
+	Page   pagination        `json:"pagination"`
+}
+
 // statusQueues answers GET /api/v1/status/queues.
 func (r *request) statusQueues() {
-	type row struct {
-		ID         string     `json:"id"`
-		Name       string     `json:"name"`
-		Namespace  string     `json:"namespace"`
-		Task       string     `json:"task"`
-		Created    instant    `json:"createdAt"`
-		Partitions int        `json:"partitions"`
-		Messages   fiveCounts `json:"messages"`
-	}
-	type pagination struct {
-		Limit  int `json:"limit"`
-		Offset int `json:"offset"`
-	}
 	limit, offset := r.query.page(100, 10000)
 	ctx, cancel := r.within()
 	defer cancel()
@@ -47,15 +57,12 @@ func (r *request) statusQueues() {
 	}
 	found = found[min(offset, len(found)):]
 	found = found[:min(limit, len(found))]
-	rows := make([]row, len(found))
+	rows := make([]statusQueuesRow, len(found))
 	for i := range found {
 		q := &found[i]
-		rows[i] = row{q.ID.String(), q.Name, q.Namespace, q.Task, instant(q.Created), q.Partitions, fiveCountsOf(q.Counts)}
+		rows[i] = statusQueuesRow{q.ID.String(), q.Name, q.Namespace, q.Task, instant(q.Created), q.Partitions, fiveCountsOf(q.Counts)}
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Queues []row      `json:"queues"`
-		Page   pagination `json:"pagination"`
-	}{rows, pagination{limit, offset}})
+	r.answer(fasthttp.StatusOK, statusQueuesPage{rows, pagination{limit, offset}})
 }
 
 // statusConfig is what of a queue's options its status shows.
@@ -101,6 +108,13 @@ type statusTotals struct {
 	counts
 }
 
+// statusQueuePage is the answer of GET /api/v1/status/queues/:queue.
+type statusQueuePage struct {
+	Queue      statusQueueHead   `json:"queue"`
+	Partitions []statusPartition `json:"partitions"`
+	Totals     statusTotals      `json:"totals"`
+}
+
 // statusQueue answers GET /api/v1/status/queues/:queue.
 func (r *request) statusQueue() {
 	withPartitions := r.query.flag("includePartitions", false)
@@ -119,11 +133,7 @@ func (r *request) statusQueue() {
 	if withPartitions {
 		partitions = statusPartitionsOf(d.Partitions)
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Queue      statusQueueHead   `json:"queue"`
-		Partitions []statusPartition `json:"partitions"`
-		Totals     statusTotals      `json:"totals"`
-	}{
+	r.answer(fasthttp.StatusOK, statusQueuePage{
 		statusQueueHead{d.ID.String(), d.Name, d.Namespace, d.Task, d.Priority, instant(d.Created), statusConfig{
 			o.LeaseTime, o.RetryLimit, o.RetryDelay, o.TTL, o.MaxSize, o.DeadLetterQueue || o.DLQAfterMaxRetries,
 		}},

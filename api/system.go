@@ -32,6 +32,15 @@ func bufferStatsOf(s *broker.MaintenanceStatus) bufferStats {
 	}}
 }
 
+// maintenancePage is the answer of GET /api/v1/system/maintenance.
+type maintenancePage struct {
+	On       bool        `json:"maintenanceMode"`
+	Pops     bool        `json:"popMaintenanceMode"`
+	Buffered int64       `json:"bufferedMessages"`
+	Healthy  bool        `json:"bufferHealthy"`
+	Stats    bufferStats `json:"bufferStats"`
+}
+
 // maintenance answers GET /api/v1/system/maintenance (docs/rules.md, S10).
 func (r *request) maintenance() {
 	ctx, cancel := r.within()
@@ -41,13 +50,7 @@ func (r *request) maintenance() {
 		r.unmanaged(err, "maintenance")
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		On       bool        `json:"maintenanceMode"`
-		Pops     bool        `json:"popMaintenanceMode"`
-		Buffered int64       `json:"bufferedMessages"`
-		Healthy  bool        `json:"bufferHealthy"`
-		Stats    bufferStats `json:"bufferStats"`
-	}{s.Maintenance, s.PopMaintenance, s.Buffered, s.Healthy, bufferStatsOf(&s)})
+	r.answer(fasthttp.StatusOK, maintenancePage{s.Maintenance, s.PopMaintenance, s.Buffered, s.Healthy, bufferStatsOf(&s)})
 }
 
 // readEnabled reads the body of a switch; ok is false when it has answered
@@ -73,6 +76,14 @@ func (r *request) readEnabled() (on, ok bool) {
 	return on, ok
 }
 
+// maintenanceSet is the answer of POST /api/v1/system/maintenance.
+type maintenanceSet struct {
+	On       bool   `json:"maintenanceMode"`
+	Buffered int64  `json:"bufferedMessages"`
+	Healthy  bool   `json:"bufferHealthy"`
+	Message  string `json:"message"`
+}
+
 // setMaintenance answers POST /api/v1/system/maintenance.
 func (r *request) setMaintenance() {
 	on, ok := r.readEnabled()
@@ -90,12 +101,7 @@ func (r *request) setMaintenance() {
 	if on {
 		message = "Maintenance mode ENABLED. All PUSHes routing to file buffer."
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		On       bool   `json:"maintenanceMode"`
-		Buffered int64  `json:"bufferedMessages"`
-		Healthy  bool   `json:"bufferHealthy"`
-		Message  string `json:"message"`
-	}{s.Maintenance, s.Buffered, s.Healthy, message})
+	r.answer(fasthttp.StatusOK, maintenanceSet{s.Maintenance, s.Buffered, s.Healthy, message})
 }
 
 // popMaintenance answers GET /api/v1/system/maintenance/pop.
@@ -134,11 +140,22 @@ func (r *request) setPopMaintenance() {
 	r.answerPopMaintenance(s.PopMaintenance, message)
 }
 
+// popMaintenancePage is the answer of GET and POST …/maintenance/pop.
+type popMaintenancePage struct {
+	On      bool   `json:"popMaintenanceMode"`
+	Message string `json:"message"`
+}
+
 func (r *request) answerPopMaintenance(on bool, message string) {
-	r.answer(fasthttp.StatusOK, struct {
-		On      bool   `json:"popMaintenanceMode"`
-		Message string `json:"message"`
-	}{on, message})
+	r.answer(fasthttp.StatusOK, popMaintenancePage{on, message})
+}
+
+// sharedStatePage is the answer of GET /api/v1/system/shared-state.
+type sharedStatePage struct {
+	Enabled bool   `json:"enabled"`
+	Reason  string `json:"reason"`
+	Pushes  bool   `json:"maintenance_mode"`
+	Pops    bool   `json:"pop_maintenance_mode"`
 }
 
 // sharedState answers GET /api/v1/system/shared-state: a single node shares
@@ -151,10 +168,5 @@ func (r *request) sharedState() {
 		r.unmanaged(err, "shared state")
 		return
 	}
-	r.answer(fasthttp.StatusOK, struct {
-		Enabled bool   `json:"enabled"`
-		Reason  string `json:"reason"`
-		Pushes  bool   `json:"maintenance_mode"`
-		Pops    bool   `json:"pop_maintenance_mode"`
-	}{false, "single_node_segments_broker", s.Maintenance, s.PopMaintenance})
+	r.answer(fasthttp.StatusOK, sharedStatePage{false, "single_node_segments_broker", s.Maintenance, s.PopMaintenance})
 }
