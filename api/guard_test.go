@@ -81,6 +81,7 @@ RO  POST   /api/v1/partitions/changed
 PUB GET    /health
 PUB GET    /metrics
 PUB GET    /metrics/prometheus
+PUB GET    /openapi.json
 RW  GET    /api/v1/nowhere
 RW  PATCH  /elsewhere
 ADM GET    /internal/anything

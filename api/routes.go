@@ -16,6 +16,7 @@ func routes() []route {
 		{"GET", "/health", levelPublic, (*request).health},
 		{"GET", "/metrics", levelPublic, (*request).metrics},
 		{"GET", "/metrics/prometheus", levelPublic, (*request).prometheus},
+		{"GET", "/openapi.json", levelPublic, (*request).openAPI},
 	}
 	for _, more := range [][]route{resourceRoutes, messageRoutes, groupRoutes, readRoutes, traceRoutes, systemRoutes, statusRoutes} {
 		table = append(table, more...)

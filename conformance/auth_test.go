@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"regexp"
 	"testing"
 	"time"
 )
@@ -79,6 +80,33 @@ func TestS2_Levels(t *testing.T) {
 				if !allowed {
 					got.refuses(http.StatusForbidden, "Insufficient permissions")
 				}
+			}
+		}
+	}
+}
+
+// TestS3_EveryRouteWithEveryRole asks for every route of the broker's own
+// document as everybody: whom it names may, the others may not.
+func TestS3_EveryRouteWithEveryRole(t *testing.T) {
+	if document == nil {
+		t.Skip("the broker has no /openapi.json")
+	}
+	_, e := own(t, "JWT_ENABLED=true", "JWT_SECRET="+jwtSecret)
+	covers(t, "S2")
+	for path, item := range document.doc.Paths.Map() {
+		path = regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "x")
+		for method, operation := range item.Operations() {
+			may := fmt.Sprint(operation.Extensions["x-roles"])
+			public := operation.Extensions["x-roles"] == nil
+			for _, role := range []string{"read-only", "write-only", "read-write", "admin", "none"} {
+				got := e.as(fmt.Sprintf(`{"role":%q}`, role)).do(method, path, "[]")
+				refused := got.status == http.StatusForbidden || got.status == http.StatusUnauthorized
+				if allowed := public || regexp.MustCompile(`\b`+role+`[\] ]`).MatchString(may); allowed == refused {
+					t.Errorf("%s %s as %s: %d, but roles are %s", method, path, role, got.status, may)
+				}
+			}
+			if got := e.do(method, path, "[]"); public == (got.status == http.StatusUnauthorized) {
+				t.Errorf("%s %s without a token: %d", method, path, got.status)
 			}
 		}
 	}

@@ -109,7 +109,8 @@ func (e *env) start(method, path, body string) *pending {
 	return p
 }
 
-// exchange performs one request.
+// exchange performs one request. What the broker's own document does not allow
+// is an error: of the answer, and of a request that was carried out.
 func exchange(ctx context.Context, e *env, method, path, body string) (reply, error) {
 	var content io.Reader
 	if body != "" {
@@ -131,6 +132,9 @@ func exchange(ctx context.Context, e *env, method, path, body string) (reply, er
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = document.check(method, path, body, resp.StatusCode, resp.Header, data)
+	}
 	return reply{status: resp.StatusCode, header: resp.Header, body: data}, err
 }
 

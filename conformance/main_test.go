@@ -70,8 +70,18 @@ func run(m *testing.M) int {
 			}
 		}()
 	}
+	if document, err = loadContract(sharedURL); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance: /openapi.json:", err)
+		return 1
+	}
 	code := m.Run()
 	printReport(given["test.run"])
+	if document == nil {
+		fmt.Println("the broker has no /openapi.json: answers were not held against it")
+	} else if left := document.unanswered(); len(left) > 0 && !given["test.run"] {
+		fmt.Println("no test had these routes of /openapi.json answered:", strings.Join(left, ", "))
+		code = 1
+	}
 	return code
 }
 

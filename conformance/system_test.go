@@ -163,3 +163,14 @@ func TestS10_PushesGoOnUnderPopMaintenance(t *testing.T) {
 	e.maintenance("maintenance/pop", false)
 	e.pop(q).want("a")
 }
+
+func TestS3_TheDocumentAndABackupAreServed(t *testing.T) {
+	_, e := own(t)
+	if document != nil {
+		e.get("/openapi.json").obj(http.StatusOK).str("openapi")
+	}
+	got := e.post("/internal/backup", "").want(http.StatusOK)
+	if len(got.body) == 0 || got.header.Get("Content-Type") != "application/x-tar" {
+		t.Errorf("%v, %d bytes", got.header, len(got.body))
+	}
+}
