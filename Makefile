@@ -3,13 +3,16 @@
 GO       ?= go
 FUZZTIME ?= 10m
 
+# The tests of hostile that take an amount of something.
+FAULTS = ^Test(EmptyPops|OneUnread|IdleQueues|ManyBusy|IdlePartitions|RetentionOfAHot|ABrokerThatStarts|TenTimes)
+
 # How long linear and stress run, and from which seed; empty is one from the clock.
 LINEAR_TIME ?= 10m
 LINEAR_SEED ?=
 STRESS_TIME ?= 10m
 STRESS_SEED ?=
 
-.PHONY: help build run test lint fuzz conformance linear stress deps crash bench-tool bench-real crash-real bench-ratio clean
+.PHONY: help build run test lint fuzz conformance faults linear stress deps crash bench-tool bench-real crash-real bench-ratio clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -39,6 +42,9 @@ fuzz: ## run every fuzz target for FUZZTIME each
 
 conformance: ## run the black-box suite and print rule by rule what passes
 	$(GO) test -count=1 -timeout 10m -v ./conformance
+
+faults: deps ## do the amounts of the table of faults in full: 10 million messages, 100,000 partitions (half an hour)
+	QUEEND_FAULTS=1 $(GO) test -count=1 -timeout 2h -parallel 1 -v -run '$(FAULTS)' ./hostile
 
 crash: ## cut the power behind every step of a broker (root and /dev/fuse)
 	QUEEND_CRASH=1 $(GO) test -count=1 -timeout 30m -v ./crash

@@ -218,6 +218,7 @@ func TestMalformedRequestsAreAnsweredInJSON(t *testing.T) {
 	expectError(t, h.exchange("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"), 400, "bad_request")
 }
 
+// F13: a node that could not write stayed up and answered nothing.
 func TestAPanicIsA500AndLeavesTheServerAlive(t *testing.T) {
 	h := open(t, []route{{"GET", "/panic", levelPublic, func(r *request) {
 		r.json(200, func(dst []byte) []byte { return append(dst, "half"...) })

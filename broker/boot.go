@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,13 +117,30 @@ func (b *Broker) openLog(after, proven queend.LSN) (*log.Log, error) {
 // replay applies one record of the log.
 func (b *Broker) replay(lsn queend.LSN, rec []byte) error {
 	stamp, err := recordStamp(rec)
+	var gap error
 	if err == nil {
-		_, err = decodeRecord(rec, func(ev event) { ev.apply(b, stamp) })
+		_, err = decodeRecord(rec, func(ev event) {
+			gap = cmp.Or(gap, b.follows(ev))
+			ev.apply(b, stamp)
+		})
 	}
-	if err != nil {
+	if err = cmp.Or(err, gap); err != nil {
 		return fmt.Errorf("%w: log record %d: %w", ErrDamaged, lsn, err)
 	}
 	b.state.lastStamp = max(b.state.lastStamp, stamp)
+	return nil
+}
+
+// follows refuses messages that do not begin where their partition ends: then
+// records before them are missing, and apply would leave them out unsaid.
+func (b *Broker) follows(ev event) error {
+	v, ok := ev.(*pushed)
+	if !ok {
+		return nil
+	}
+	if p := b.state.partitions[v.partition]; p != nil && v.first > p.end {
+		return fmt.Errorf("queue %q, partition %q: messages %d to %d are missing", p.q.name, p.name, p.end, v.first-1)
+	}
 	return nil
 }
 

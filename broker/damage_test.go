@@ -60,6 +60,7 @@ func flip(t *testing.T, path string, at int64) {
 	}
 }
 
+// F2: a stale index or checkpoint was believed over the data.
 func TestAnyDamagedCheckpointIsDoneWithout(t *testing.T) {
 	c := newClock()
 	dir, want := storedWorld(t, c)
@@ -84,6 +85,7 @@ func TestAnyDamagedCheckpointIsDoneWithout(t *testing.T) {
 	}
 }
 
+// F2: a stale index or checkpoint was believed over the data.
 func TestDamageOfBothChainsIsRefusedByName(t *testing.T) {
 	c := newClock()
 	dir, _ := storedWorld(t, c)
@@ -109,6 +111,9 @@ func TestDamageOfBothChainsIsRefusedByName(t *testing.T) {
 	}
 }
 
+// F2: a stale index or checkpoint was believed over the data.
+// F3: cursors and data came back from different moments: consumers hung, or
+// everything came again.
 func TestAnOldCheckpointPutBackNeverMovesAnythingBack(t *testing.T) {
 	c := newClock()
 	dir := t.TempDir()
@@ -216,6 +221,7 @@ func TestANewerFormatIsRefusedSayingSo(t *testing.T) {
 	}
 }
 
+// F9: idle or consumed data stayed on disk for ever; idling wrote.
 func TestAnIdleBrokerEmptiesItsLog(t *testing.T) {
 	c := newClock()
 	b := openTest(t, testConfig(t.TempDir(), c))

@@ -159,6 +159,7 @@ func TestOptionsThatMakeMessagesOldActFromTheNextCycle(t *testing.T) {
 	}
 }
 
+// F45: retention looked at every partition in every cycle.
 func TestRetentionLooksAtNothingThatIsNotDue(t *testing.T) {
 	l := tenSeconds(t, options(func(o *Options) { o.RetentionEnabled, o.CompletedRetentionSeconds = true, 5 }), true)
 	l.group("slow", true, 0)

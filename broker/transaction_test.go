@@ -31,6 +31,7 @@ func (r *rig) transact(ops []TxnOp, leases ...string) TxnOutcome {
 	return out
 }
 
+// F15: half of a transaction over several queues survived.
 func TestR110_ATransactionIsAllOrNothing(t *testing.T) {
 	r := newRig(t)
 	r.push("a", "b")

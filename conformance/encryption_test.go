@@ -272,6 +272,7 @@ func TestR100_TheSpoolIsEncryptedToo(t *testing.T) {
 	}
 }
 
+// F44: options were taken and did nothing, unsaid.
 func TestS13_EncryptionRequired(t *testing.T) {
 	b, e := own(t, "QUEEN_ENCRYPTION_REQUIRED=true", "QUEEN_ENCRYPTION_KEY="+testKey)
 	q := e.queue()

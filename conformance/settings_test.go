@@ -69,6 +69,7 @@ func TestS13_WeakerFsyncIsNamedInHealth(t *testing.T) {
 	e.pop(q).want("a")
 }
 
+// F7: a failed sync or a full disk was retried or ignored.
 func TestS1_FullDiskRefusesGrowingWritesOnly(t *testing.T) {
 	b, e := own(t)
 	covers(t, "A9", "S13")

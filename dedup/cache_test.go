@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// F16: memory grew with ids, partitions or a slow disk.
 func TestACacheNeverHoldsMoreThanItsBound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	c := NewCache[int, int](1000)

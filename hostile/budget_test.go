@@ -78,6 +78,7 @@ func TestAFullWriteBudgetIs429AndPopsAndAcksGoOn(t *testing.T) {
 	}
 }
 
+// F16: memory grew with ids, partitions or a slow disk.
 func TestPushesBeyondTheDiskTakeBoundedMemory(t *testing.T) {
 	t.Parallel()
 	n := slowDisk(t, 50*time.Millisecond, "QUEEN_ADMIT_MAX_MB=16", "QUEEN_ADMIT_HOLD_MS=200", "QUEEN_TAIL_MB=8")

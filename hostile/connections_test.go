@@ -107,6 +107,7 @@ func TestThousandsOfIdleConnectionsAreCheap(t *testing.T) {
 // fewFiles is a limit of open files that thousands of queues do not fit into.
 const fewFiles = 256
 
+// F11: every queue held a descriptor; at the limit the broker froze.
 func TestRunningOutOfDescriptorsPasses(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -148,6 +149,7 @@ func TestRunningOutOfDescriptorsPasses(t *testing.T) {
 	n.push("q", "p", "after")
 }
 
+// F11: every queue held a descriptor; at the limit the broker froze.
 func TestThousandsOfQueuesFitIntoFewDescriptors(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "QUEEN_SEAL_AGE_S=1", "QUEEN_CHECKPOINT_S=1")

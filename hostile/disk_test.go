@@ -109,6 +109,8 @@ func TestANearlyFullDiskRefusesWhatGrowsAndNothingElse(t *testing.T) {
 	}
 }
 
+// F7: a failed sync or a full disk was retried or ignored.
+// F13: a node that could not write stayed up and answered nothing.
 func TestPushesGoOnWhenTheDiskHasRoomAgain(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -150,6 +152,8 @@ func TestPushesGoOnWhenTheDiskHasRoomAgain(t *testing.T) {
 	}
 }
 
+// F7: a failed sync or a full disk was retried or ignored.
+// F13: a node that could not write stayed up and answered nothing.
 func TestADiskThatIsFullEndsTheProcessAndNothingAnsweredIsLost(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)

@@ -138,6 +138,7 @@ func TestOnePushOfVeryManyItemsIsCarriedOutAndSurvived(t *testing.T) {
 	}
 }
 
+// F16: memory grew with ids, partitions or a slow disk.
 func TestManyPushesOfVeryManyItemsTakeBoundedMemory(t *testing.T) {
 	t.Parallel()
 	n := start(t, "QUEEN_ADMIT_HOLD_MS=200")

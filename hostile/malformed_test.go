@@ -118,6 +118,7 @@ func TestObjectsOfMillionsOfKeysAreRefused(t *testing.T) {
 	}
 }
 
+// F39: bad bytes in a body ended a worker.
 func TestInvalidUTF8IsRefusedAndNeighboursAreServed(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -145,6 +146,7 @@ func TestInvalidUTF8IsRefusedAndNeighboursAreServed(t *testing.T) {
 	}
 }
 
+// F38: an overlong id was cut and broke the frame.
 func TestOverlongIdsAndNamesLeaveNoTrace(t *testing.T) {
 	t.Parallel()
 	n := start(t)

@@ -80,6 +80,7 @@ func answers(all []call, status int) []call {
 	return out
 }
 
+// F1: answers left before the bytes were synced; power loss took them.
 func TestAnAnswerLeavesAfterTheSyncOfItsRecord(t *testing.T) {
 	t.Parallel()
 	n, read := traced(t)
@@ -93,6 +94,7 @@ func TestAnAnswerLeavesAfterTheSyncOfItsRecord(t *testing.T) {
 		{"POST", "/api/v1/lease/" + p.LeaseID + "/extend", `{"seconds":500}`},
 		{"POST", "/api/v1/ack", acked(0)},
 		{"POST", "/api/v1/ack", strings.Replace(acked(1), "{", `{"status":"dlq",`, 1)},
+		{"POST", "/api/v1/dlq/replay", `{"queue":"q"}`},
 		{"POST", "/api/v1/configure", `{"queue":"q","options":{"leaseTime":77}}`},
 		{"POST", "/api/v1/consumer-groups/__QUEUE_MODE__/queues/q/seek", `{"timestamp":"2001-01-01T00:00:00Z"}`},
 		{"POST", "/api/v1/transaction", `{"operations":[{"type":"push","queue":"q","payload":1}]}`},
@@ -145,6 +147,7 @@ func TestAnAnswerLeavesAfterTheSyncOfItsRecord(t *testing.T) {
 	}
 }
 
+// F6: a file was synced, its name in the directory was not.
 func TestANewFileIsInItsDirectoryBeforeAnAnswerRestsOnIt(t *testing.T) {
 	t.Parallel()
 	n, read := traced(t, "QUEEN_TAIL_MB=1", "QUEEN_CHECKPOINT_MB=1", "QUEEN_CHECKPOINT_S=1")

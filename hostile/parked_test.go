@@ -29,6 +29,7 @@ func (r *raw) answered() bool {
 	return err == nil
 }
 
+// F25: idle queues used the processor; one push woke everybody.
 func TestParkedPopsIdleAndAPushWakesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	n := start(t)
@@ -175,6 +176,7 @@ func TestAnAnswerThatCannotBeWrittenIsGivenBack(t *testing.T) {
 	})
 }
 
+// F9: idle or consumed data stayed on disk for ever; idling wrote.
 func TestPinnedPopsOnNamesThatNeverComeLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	n := start(t)

@@ -28,6 +28,7 @@ func tree(t *testing.T, n *node) string {
 	return strings.Join(names, "\n")
 }
 
+// F42: names with slashes or zero bytes got into paths.
 func TestPathTricksStayInsideTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	n := start(t, "QUEEN_SEAL_AGE_S=1", "QUEEN_CHECKPOINT_S=1")

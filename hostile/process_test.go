@@ -90,6 +90,7 @@ func TestStoppingUnderLoadLosesNothingAnswered(t *testing.T) {
 	}
 }
 
+// F26: leases followed a clock that jumps; stamps went back.
 func TestAStalledProcessEndsLeasesByTheTimeThatPassed(t *testing.T) {
 	t.Parallel()
 	n := start(t)

@@ -17,6 +17,7 @@ import (
 
 // TestLinear: whatever many clients do at once, killed broker or not, some
 // order of their calls explains every answer.
+// Against F14.
 func TestLinear(t *testing.T) {
 	total := duration(t, "LINEAR_TIME", 4*time.Second)
 	first := seed(t, "LINEAR_SEED")

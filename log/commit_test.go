@@ -44,6 +44,7 @@ func (d disk) openGated(t *testing.T, g *gate) *Log {
 	return l
 }
 
+// F1: answers left before the bytes were synced; power loss took them.
 func TestNothingIsDurableBeforeItsSync(t *testing.T) {
 	g := newGate("sync")
 	l := newDisk(t).openGated(t, g)
@@ -167,6 +168,7 @@ func TestConcurrentAppendsAreAllDurableInOrder(t *testing.T) {
 	}
 }
 
+// F6: a file was synced, its name in the directory was not.
 func TestNameOfANewSegmentIsSyncedBeforeItsRecords(t *testing.T) {
 	var mu sync.Mutex
 	var steps []string
@@ -192,6 +194,7 @@ func TestNameOfANewSegmentIsSyncedBeforeItsRecords(t *testing.T) {
 	}
 }
 
+// F7: a failed sync or a full disk was retried or ignored.
 func TestAfterAFailureNothingIsDurable(t *testing.T) {
 	for _, step := range []string{"write", "sync", "syncdir", "rename"} {
 		t.Run(step, func(t *testing.T) {

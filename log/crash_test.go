@@ -160,6 +160,7 @@ func (p *power) drop(l *Log, lsn queend.LSN) {
 
 // TestCrashAtEveryStepLosesNothingDurable runs repair, boot, segment ends, rolls,
 // drops, and clean ends, and looks at what a crash at any step would leave.
+// Against F15.
 func TestCrashAtEveryStepLosesNothingDurable(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)

@@ -32,6 +32,7 @@ var tearings = map[string]func(data []byte, at int) []byte{
 	},
 }
 
+// F4: a record that a crash had cut off kept the server from starting.
 func TestTornTailAtEveryByteIsCut(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)
@@ -88,6 +89,7 @@ func checkCut(t *testing.T, d disk, tail []byte) {
 	must(t, l.Close())
 }
 
+// F4: a record that a crash had cut off kept the server from starting.
 func TestGarbageBehindWholeGroupsIsCut(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)
@@ -162,6 +164,7 @@ func TestUnprovenGroupsSurviveTheLossOfTheirFirstCopy(t *testing.T) {
 	}
 }
 
+// F5: so did a newest file without a whole header.
 func TestEmptyAndHalfBegunNewestFilesAreDropped(t *testing.T) {
 	half := appendGroup(nil, header{generation: 1, salt: 1, first: 3}, nil)[:headerBytes/2]
 	for name, file := range map[string]struct {
@@ -190,6 +193,7 @@ func TestEmptyAndHalfBegunNewestFilesAreDropped(t *testing.T) {
 	}
 }
 
+// F5: so did a newest file without a whole header.
 func TestEmptyNewestGenerationIsDropped(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)

@@ -95,6 +95,7 @@ func TestMergeEqualsWritingAnew(t *testing.T) {
 	}
 }
 
+// F10: space and writing grew with the number of queues.
 func TestMergeOfManySmallRunsIsAsSmallAsOneRun(t *testing.T) {
 	all := orders(2, 0, 3000)
 	var cuts []int

@@ -23,6 +23,7 @@ func onePerRun(n, payload int) []testRun {
 	return runs
 }
 
+// F10: space and writing grew with the number of queues.
 func TestARunOfOneMessageIsSmall(t *testing.T) {
 	const n, payload = 40_000, 64
 	file, _ := encode(t, Config{}, onePerRun(n, payload)...)
