@@ -38,6 +38,11 @@ func (b *Broker) drainAll() error {
 		if err != nil || !done {
 			return err
 		}
+		// Where answers do not wait for a sync of the log, the messages are safe
+		// in the file alone until then.
+		if err := b.awaitSynced(b.log.Last()); err != nil {
+			return err
+		}
 		if err := errors.Join(os.Remove(b.spool.path(n)), syncDir(b.spool.dir)); err != nil {
 			return err
 		}

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"queend"
+	"queend/log"
 )
 
 func (r *rig) maintenance(on bool) {
@@ -261,5 +263,27 @@ func TestPushesDuringTheSwitchAreStoredOnce(t *testing.T) {
 	}
 	if len(seen) != pushers*each || len(res.Messages) != len(seen) {
 		t.Errorf("%d messages, %d of them different, want %d", len(res.Messages), len(seen), pushers*each)
+	}
+}
+
+// TestASpoolFileStaysUntilTheLogIsSynced: where answers do not wait for the
+// sync of the log, the file is what a power cut leaves of the messages.
+func TestASpoolFileStaysUntilTheLogIsSynced(t *testing.T) {
+	for _, mode := range []log.SyncMode{log.SyncAlways, log.SyncInterval, log.SyncNever} {
+		r := newRig(t)
+		r.close()
+		r.cfg.Sync, r.cfg.SyncInterval = mode, time.Hour
+		r.open()
+		r.maintenance(true)
+		r.spoolTo("q", "p", "a")
+		r.maintenance(false)
+		r.must(r.b.DrainSpool())
+		r.buffered(0)
+		if left := byName(t, r.b.spool.dir); len(left) > 0 {
+			t.Fatalf("the spool has %v", left)
+		}
+		if st := r.b.log.Stats(); st.Synced < r.b.log.Last() {
+			t.Errorf("mode %d: the file is gone, the log is synced to record %d of %d", mode, st.Synced, r.b.log.Last())
+		}
 	}
 }
