@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -190,15 +191,21 @@ func findChains(dir string) (foundChains, error) {
 	return found, nil
 }
 
-// join puts files into chains; files that no chain reaches are bad.
+// join puts files into chains; files that no chain reaches are bad, and so is
+// a delta when a newer one stands on the same checkpoint: it had failed.
 func (found *foundChains) join(infos map[uint64]chainFileInfo) {
 	next := map[uint64]chainFileInfo{}
-	for _, info := range infos {
+	for _, serial := range slices.Sorted(maps.Keys(infos)) {
+		info := infos[serial]
 		if info.isBase() {
 			found.chains = append(found.chains, chain{files: []chainFileInfo{info}})
-		} else {
-			next[info.prev] = info
+			continue
 		}
+		if older, ok := next[info.prev]; ok {
+			found.bad = append(found.bad, older.path)
+			found.why = append(found.why, fmt.Errorf("checkpoint %s: checkpoint %d was made in its place", older.path, serial))
+		}
+		next[info.prev] = info
 	}
 	slices.SortFunc(found.chains, func(a, b chain) int { return int(a.files[0].serial) - int(b.files[0].serial) })
 	for i := range found.chains {

@@ -144,3 +144,56 @@ func TestADeltaAfterAFailedCheckpointHoldsWhatThatOneMissed(t *testing.T) {
 	w.acts(10)
 	sameDump(t, "after failed checkpoints", dump(t, b), dump(t, reopened(t, b, c)))
 }
+
+// TestADeltaThatDidNotCountIsNotTakenForItsSuccessor: when the sync behind its
+// renaming fails, a checkpoint is made again under the next number, and both
+// stand on the same one.
+func TestADeltaThatDidNotCountIsNotTakenForItsSuccessor(t *testing.T) {
+	c := newClock()
+	cfg := testConfig(t.TempDir(), c)
+	cfg.CheckpointBytes = 0 // the default
+	b := openTest(t, cfg)
+	w := &world{b: b, r: rand.New(rand.NewPCG(3, 3))}
+	checkpoint := func(base bool) error {
+		b.storage.checkpointing.Lock()
+		defer b.storage.checkpointing.Unlock()
+		return b.checkpoint(base, false)
+	}
+	w.acts(2000) // so that the deltas stay small beside it
+	if err := checkpoint(true); err != nil {
+		t.Fatal(err)
+	}
+	w.acts(10)
+	b.storage.onStep = func(name string) {
+		if name != "checkpoint written" {
+			return
+		}
+		for _, path := range filesOf(t, b, "checkpoints") {
+			if to, temporary := strings.CutSuffix(path, ".tmp"); temporary {
+				if err := os.Rename(path, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if err := checkpoint(false); err == nil {
+		t.Fatal("the checkpoint was to fail")
+	}
+	b.storage.onStep = nil
+	w.acts(10)
+	if err := checkpoint(false); err != nil {
+		t.Fatal(err)
+	}
+	want, newest := dump(t, b), b.storage.checkpoints.chains[0].newest()
+	if newest.isBase() || newest.prev != newest.serial-2 {
+		t.Fatalf("%+v stands on what failed", newest)
+	}
+	for range 8 { // the order of a map must not matter
+		again := reopened(t, b, c)
+		if got := again.storage.checkpoints.chains[0].newest().serial; got != newest.serial {
+			t.Fatalf("it starts from checkpoint %d, not from %d", got, newest.serial)
+		}
+		sameDump(t, "with a checkpoint too many", want, dump(t, again))
+		kill(t, again)
+	}
+}
