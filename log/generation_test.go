@@ -94,6 +94,41 @@ func TestDropThroughSyncsEachGenerationBeforeTheNextGoes(t *testing.T) {
 	}
 }
 
+// What a failed sync of a directory was to cover may be lost although a later
+// one succeeds: a power cut would keep the older generation and not the next.
+func TestAfterAFailedSyncOfTheDirectoryNothingMoreIsDropped(t *testing.T) {
+	d := newDisk(t)
+	l, _ := d.open(t)
+	for n := range 3 {
+		add(t, l, 1)
+		rolled(t, l, n+2)
+	}
+	broken := errors.New("broken")
+	l.files.hook = func(step, _ string) error {
+		if step == "syncdir" {
+			return broken
+		}
+		return nil
+	}
+	if err := l.DropThrough(1); !errors.Is(err, broken) {
+		t.Fatalf("the sync was to fail: %v", err)
+	}
+	l.files.hook = func(step, path string) error {
+		t.Errorf("%s of %s", step, path)
+		return nil
+	}
+	if err := l.DropThrough(2); !errors.Is(err, broken) {
+		t.Fatalf("dropping went on: %v", err)
+	}
+	l.files.hook = nil
+	add(t, l, 1)
+	must(t, l.Close())
+	d.after = 1
+	if _, rec := d.open(t); rec.First != 2 || rec.Last != 4 {
+		t.Fatalf("recovered %+v", rec)
+	}
+}
+
 func TestDropThroughDeletesOnlyWholeGenerations(t *testing.T) {
 	d := newDisk(t)
 	l, _ := d.open(t)

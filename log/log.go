@@ -116,6 +116,7 @@ type Log struct {
 	stats   Stats
 
 	dropping sync.Mutex // held by DropThrough, taken before mu
+	dropErr  error      // the failed sync after which nothing is dropped, under dropping
 
 	// The committer's own.
 	writer *writer
