@@ -133,7 +133,8 @@ func announce(logger *slog.Logger, c *config, ln net.Listener) {
 	}
 }
 
-// stop answers what is parked, lets requests end and closes the log.
+// stop answers what is parked, lets requests end and closes the log. Closing
+// fails when the log does.
 func stop(logger *slog.Logger, server *api.Server, b *broker.Broker) int {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime-time.Second)
 	defer cancel()
@@ -143,7 +144,7 @@ func stop(logger *slog.Logger, server *api.Server, b *broker.Broker) int {
 	}
 	if err := b.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		logger.Error("closing", "error", err)
-		return exitFailure
+		return exitLogLost
 	}
 	logger.Info("stopped")
 	return exitOK
