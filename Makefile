@@ -6,13 +6,15 @@ FUZZTIME ?= 10m
 # The tests of hostile that take an amount of something.
 FAULTS = ^Test(EmptyPops|OneUnread|IdleQueues|ManyBusy|IdlePartitions|RetentionOfAHot|ABrokerThatStarts|TenTimes)
 
-# How long linear and stress run, and from which seed; empty is one from the clock.
+# How long linear, stress and the load of crash run, and from which seed; empty is one from the clock.
 LINEAR_TIME ?= 10m
 LINEAR_SEED ?=
 STRESS_TIME ?= 10m
 STRESS_SEED ?=
+CRASH_TIME  ?= 5m
+CRASH_SEED  ?=
 
-.PHONY: help build run test lint fuzz conformance faults linear stress deps crash bench-tool bench-real crash-real bench-ratio clean
+.PHONY: help build run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -46,8 +48,11 @@ conformance: ## run the black-box suite and print rule by rule what passes
 faults: deps ## do the amounts of the table of faults in full: 10 million messages, 100,000 partitions (half an hour)
 	QUEEND_FAULTS=1 $(GO) test -count=1 -timeout 2h -parallel 1 -v -run '$(FAULTS)' ./hostile
 
-crash: ## cut the power behind every step of a broker (root and /dev/fuse)
-	QUEEND_CRASH=1 $(GO) test -count=1 -timeout 30m -v ./crash
+crash: ## cut the power behind every step of a broker, then under load for CRASH_TIME (root and /dev/fuse)
+	QUEEND_CRASH=1 CRASH_TIME=$(CRASH_TIME) CRASH_SEED=$(CRASH_SEED) $(GO) test -count=1 -timeout 0 -v ./crash
+
+crash-short: ## the same behind some steps, in about a minute
+	QUEEND_CRASH=1 CRASH_TIME=15s CRASH_SEED=$(CRASH_SEED) $(GO) test -short -count=1 -timeout 15m -v ./crash
 
 linear: ## look for an order that explains concurrent histories, for LINEAR_TIME
 	LINEAR_TIME=$(LINEAR_TIME) LINEAR_SEED=$(LINEAR_SEED) $(GO) test -count=1 -timeout 0 -run '^TestLinear$$' -v ./linear

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"queend/broker"
+	"queend/log"
 )
 
 // childSettings is what a broker's process is told.
@@ -22,11 +24,18 @@ type childSettings struct {
 	Dir    string
 	Manual bool
 	Ahead  int64
+	Sync   log.SyncMode
 	Log    bool
 }
 
-// exitFailed is how the broker ends when its log fails.
-const exitFailed = 5
+// syncInterval is that of log.SyncInterval.
+const syncInterval = 30 * time.Millisecond
+
+// How the broker ends when its log fails, and when it does not start.
+const (
+	exitFailed  = 5
+	exitRefused = 1 // it did not start
+)
 
 // childMain is the broker's process: calls come from stdin, one a line, and
 // replies go to stdout.
@@ -39,8 +48,11 @@ func childMain(settings string) int {
 	r := &rig{ahead: &atomic.Int64{}}
 	r.ahead.Store(s.Ahead)
 	cfg := config(s.Dir, r.ahead)
-	cfg.Manual = s.Manual
-	cfg.OnFail = func(error) { os.Exit(exitFailed) }
+	cfg.Manual, cfg.Sync, cfg.SyncInterval = s.Manual, s.Sync, syncInterval
+	cfg.OnFail = func(err error) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitFailed)
+	}
 	if s.Log {
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
@@ -65,7 +77,8 @@ func childMain(settings string) int {
 		}
 		if c.Op == "close" {
 			if err := r.b.Close(context.Background()); err != nil {
-				answer(reply{ID: c.ID, Err: err.Error()})
+				fmt.Fprintln(os.Stderr, err)
+				return exitFailed
 			}
 			answer(reply{ID: c.ID})
 			return 0
@@ -79,6 +92,7 @@ type child struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	in   io.WriteCloser
+	said bytes.Buffer // what it wrote to stderr, to be read when it is gone
 	gone chan struct{}
 
 	mu      sync.Mutex
@@ -100,7 +114,7 @@ func startChild(t *testing.T, s childSettings) (c *child, ok bool) {
 	c = &child{t: t, gone: make(chan struct{}), waiting: map[int]chan reply{}}
 	c.cmd = exec.Command("/proc/self/exe")
 	c.cmd.Env = childEnv(string(text))
-	c.cmd.Stderr = os.Stderr
+	c.cmd.Stderr = io.MultiWriter(&c.said, childLog())
 	c.in, err = c.cmd.StdinPipe()
 	must(t, err)
 	out, err := c.cmd.StdoutPipe()
@@ -116,6 +130,15 @@ func startChild(t *testing.T, s childSettings) (c *child, ok bool) {
 		c.kill()
 	}
 	return c, ok
+}
+
+// childLog is where brokers write to: nowhere, since those that are to fail
+// say a lot.
+func childLog() io.Writer {
+	if os.Getenv("CRASH_LOG") != "" {
+		return os.Stderr
+	}
+	return io.Discard
 }
 
 func (c *child) expect(id int) chan reply {
@@ -179,6 +202,18 @@ func (c *child) do(what call) (reply, bool) {
 	case <-time.After(patience + 5*time.Second):
 		c.t.Errorf("no answer to %q", what.Op)
 		return reply{}, false
+	}
+}
+
+// ended waits for the end of the process and returns its exit code and what
+// it said; code is -1 when it was killed.
+func (c *child) ended() (code int, said string) {
+	select {
+	case <-c.gone:
+		return c.cmd.ProcessState.ExitCode(), c.said.String()
+	case <-time.After(patience):
+		c.t.Errorf("process %d does not end", c.cmd.Process.Pid)
+		return -1, ""
 	}
 }
 

@@ -32,6 +32,7 @@ const (
 	opUnlink
 	opRename
 	opSync
+	opSyncFailed // what it was to cover is never safe, whatever is synced later
 )
 
 // op is one step: a change, or the end of a sync.
@@ -50,6 +51,8 @@ type op struct {
 // disk is a file system in memory that notes every step.
 type disk struct {
 	slow func(path string) time.Duration // how long a sync takes; nil: no time
+	// fail is asked before every step, under mu, and may fail it; nil: never.
+	fail func(kind opKind, path string) syscall.Errno
 
 	mu    sync.Mutex
 	base  *snap // before the first step; its numbers are those of nodes
@@ -133,11 +136,22 @@ func (d *disk) with(id nodeID, fn func(*fileNode) syscall.Errno) syscall.Errno {
 	return fn(d.nodes[id])
 }
 
+// refuses asks whether a step is to fail. The caller holds d.mu.
+func (d *disk) refuses(kind opKind, path string) syscall.Errno {
+	if d.fail == nil {
+		return 0
+	}
+	return d.fail(kind, path)
+}
+
 // create makes a file or a directory.
 func (d *disk) create(dir nodeID, name string, isDir bool) (id nodeID, errno syscall.Errno) {
 	errno = d.with(dir, func(n *fileNode) syscall.Errno {
 		if _, ok := n.dir[name]; ok {
 			return syscall.EEXIST
+		}
+		if errno := d.refuses(opLink, n.path+"/"+name); errno != 0 {
+			return errno
 		}
 		child := d.add(n.path+"/"+name, isDir)
 		id, n.dir[name] = child.id, child.id
@@ -163,6 +177,9 @@ func (d *disk) unlink(dir nodeID, name string, isDir bool) syscall.Errno {
 		case len(child.dir) > 0:
 			return syscall.ENOTEMPTY
 		}
+		if errno := d.refuses(opUnlink, child.path); errno != 0 {
+			return errno
+		}
 		delete(n.dir, name)
 		d.ops = append(d.ops, op{kind: opUnlink, node: id, dir: dir, name: name, path: child.path})
 		return 0
@@ -180,6 +197,9 @@ func (d *disk) rename(dir nodeID, name string, dir2 nodeID, to string) syscall.E
 		if old, ok := target.dir[to]; ok && len(d.nodes[old].dir) > 0 {
 			return syscall.ENOTEMPTY
 		}
+		if errno := d.refuses(opRename, target.path+"/"+to); errno != 0 {
+			return errno
+		}
 		delete(n.dir, name)
 		target.dir[to] = id
 		d.nodes[id].path = target.path + "/" + to
@@ -188,17 +208,25 @@ func (d *disk) rename(dir nodeID, name string, dir2 nodeID, to string) syscall.E
 	})
 }
 
+// write overwrites a part of a file. A write that fails has done half of it.
 func (d *disk) write(id nodeID, data []byte, off int64) syscall.Errno {
 	return d.with(id, func(n *fileNode) syscall.Errno {
+		errno := d.refuses(opWrite, n.path)
+		if errno != 0 {
+			data = data[:len(data)/2]
+		}
 		data = slices.Clone(data)
 		n.data = overwrite(n.data, data, off)
 		d.ops = append(d.ops, op{kind: opWrite, node: id, off: off, data: data, path: n.path})
-		return 0
+		return errno
 	})
 }
 
 func (d *disk) truncate(id nodeID, size int64) syscall.Errno {
 	return d.with(id, func(n *fileNode) syscall.Errno {
+		if errno := d.refuses(opTruncate, n.path); errno != 0 {
+			return errno
+		}
 		n.data = resize(n.data, size)
 		d.ops = append(d.ops, op{kind: opTruncate, node: id, size: size, path: n.path})
 		return 0
@@ -235,9 +263,34 @@ func (d *disk) sync(id nodeID) syscall.Errno {
 		}
 	}
 	return d.with(id, func(n *fileNode) syscall.Errno {
-		d.ops = append(d.ops, op{kind: opSync, node: id, begin: begin, isDir: n.dir != nil, path: n.path})
-		return 0
+		kind, errno := opSync, d.refuses(opSync, n.path)
+		if errno != 0 {
+			kind = opSyncFailed
+		}
+		d.ops = append(d.ops, op{kind: kind, node: id, begin: begin, isDir: n.dir != nil, path: n.path})
+		return errno
 	})
+}
+
+// now is what the broker sees, and with it what it leaves when it is killed
+// while the power stays.
+func (d *disk) now() *snap {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.look(rootNode)
+}
+
+func (d *disk) look(id nodeID) *snap {
+	n := d.nodes[id]
+	s := &snap{id: id, data: slices.Clone(n.data)}
+	if n.dir == nil {
+		return s
+	}
+	s.dir = map[string]*snap{}
+	for name, child := range n.dir {
+		s.dir[name] = d.look(child)
+	}
+	return s
 }
 
 // overwrite writes data into a file of bytes, with zeros in a gap.

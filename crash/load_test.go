@@ -3,57 +3,71 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"queend/broker"
+	"queend/log"
 )
 
 // life is how many rounds a disk lives: what is checked grows with each.
 const life = 5
 
-// rounds is how many cuts under load there are.
-func rounds() int {
-	if n, err := strconv.Atoi(os.Getenv("QUEEND_CRASH_ROUNDS")); err == nil {
-		return n
-	}
-	return 20
-}
+// lives are the modes of disks that follow each other.
+var lives = []log.SyncMode{log.SyncAlways, log.SyncAlways, log.SyncInterval, log.SyncAlways, log.SyncNever}
 
 // TestPowerCutUnderLoad cuts the power at random moments of concurrent load,
-// looks at many images of each round, and goes on with one of them.
+// looks at many images of each round, and goes on with one of them. In every
+// third round something on the disk fails before that.
 func TestPowerCutUnderLoad(t *testing.T) {
 	m := newMount(t)
-	c := newCampaign(t)
-	defer c.end()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	image, h, ahead, calls := emptyDir(), &history{}, int64(0), 0
-	for round := range rounds() {
-		if c.failed.Load() >= maxFailures {
+	t.Logf("CRASH_SEED=%d", seed())
+	r := rand.New(rand.NewPCG(seed(), 0))
+	end := time.Now().Add(span(t))
+	for n := 0; n == 0 || time.Now().Before(end); n++ {
+		c := newCampaign(t, lives[n%len(lives)])
+		c.live(m, n, end, r)
+		c.end()
+		if c.failed.Load() > 0 {
 			return
 		}
-		if round%life == 0 {
-			image, h, ahead = emptyDir(), &history{}, 0
+	}
+}
+
+// live is the life of one disk.
+func (c *campaign) live(m *mount, n int, end time.Time, r *rand.Rand) {
+	image, h, ahead := emptyDir(), &history{}, int64(0)
+	for i := range life {
+		round := n*life + i
+		if c.failed.Load() >= maxFailures || i > 0 && !time.Now().Before(end) {
+			return
 		}
-		d := newDisk(image)
-		d.slow = slowness[round%len(slowness)]
 		ahead += leasesOver
-		s, ok := openSession(t, m, d, h, ahead, false)
-		if !ok {
-			t.Fatalf("round %d: the broker does not start", round)
+		s := &session{t: c.t, d: newDisk(image), h: h, ahead: ahead, sync: c.sync}
+		s.d.slow = slowness[round%len(slowness)]
+		if !s.open(m, false) {
+			c.t.Fatalf("round %d: the broker does not start", round)
 		}
-		past := len(h.events)
+		if round%3 == 2 {
+			s.d.strike(oneFault(syscall.EIO, 20+r.IntN(200)))
+		}
 		s.load(round, time.Duration(300+r.IntN(1700))*time.Millisecond)
-		calls += len(h.events) - past
+		total.add(tallyRounds, "load, "+modeName(c.sync), 1)
+		total.calls(s.h)
 		image, h = c.looks(round, s, r)
 	}
-	t.Logf("%d calls in %d rounds", calls, rounds())
+}
+
+func modeName(sync log.SyncMode) string {
+	for _, m := range modes {
+		if m.sync == sync {
+			return m.name
+		}
+	}
+	panic(sync)
 }
 
 // slowness are disks on which some syncs take their time.
@@ -62,6 +76,7 @@ var slowness = []func(string) time.Duration{
 	slowIn("/segments/", 60*time.Millisecond),
 	slowIn("/wal/", 3*time.Millisecond),
 	slowIn("/checkpoints/", 60*time.Millisecond),
+	slowIn("00000000000000000001", 200*time.Millisecond), // the first of each kind
 }
 
 func slowIn(part string, d time.Duration) func(string) time.Duration {
@@ -85,18 +100,20 @@ func (c *campaign) looks(round int, s *session, r *rand.Rand) (*snap, *history) 
 	w := newWorld(s.d.base, ops)
 	for k := 0; ; k++ {
 		if at[k] {
-			past := s.h.until(k)
+			past := c.past(s.d, s.h, k)
+			total.add(tallyCuts, stepKind(ops, k), 1)
 			for i := range variants {
 				if k < len(ops) && r.IntN(3) > 0 {
 					continue
 				}
 				name := fmt.Sprintf("round %d, cut behind step %d of %d (%s), %s", round, k, len(ops), stepName(ops, k), variants[i].name)
-				c.check(name, w.image(&variants[i], uint64(i)), past, s.ahead)
+				total.add(tallyVariants, variants[i].name, 1)
+				c.check(name, w.image(&variants[i], r.Uint64()), past, s.ahead)
 			}
 		}
 		if k == len(ops) {
 			c.t.Logf("round %d: %d steps, %d calls in all", round, len(ops), len(s.h.events))
-			return w.image(&variants[next], uint64(next)), s.h.until(k).rebase(k)
+			return w.image(&variants[next], r.Uint64()), c.past(s.d, s.h, k).certain.rebase(k)
 		}
 		w.step()
 	}
@@ -115,12 +132,15 @@ func (s *session) load(round int, d time.Duration) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			w := &worker{session: s, name: fmt.Sprintf("r%dw%d", round, i), r: rand.New(rand.NewPCG(uint64(round), uint64(i)))}
+			w := &worker{session: s, name: fmt.Sprintf("r%dw%d", round, i), r: rand.New(rand.NewPCG(seed()+uint64(round), uint64(i)))}
 			for work(w) {
 			}
 		}()
 	}
-	time.Sleep(d)
+	select {
+	case <-time.After(d):
+	case <-s.c.gone: // its log failed
+	}
 	s.d.cut()
 	s.c.kill()
 	all.Wait()

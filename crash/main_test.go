@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 			os.Exit(code)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	total.print(os.Stderr)
+	os.Exit(code)
 }
 
 // runInner runs the tests in a process with a mount table of its own: what it

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"queend/broker"
+	"queend/log"
 )
 
 // scriptRounds is how often the script does everything.
 const scriptRounds = 12
 
-// script does one of everything, over and over, and what the small limits
-// make due: flushes, merges, checkpoints, dropped logs, retention.
-func script(s *session) {
+// script does one of everything, rounds times, and what the small limits make
+// due: flushes, merges, checkpoints, dropped logs, retention.
+func script(s *session, rounds int) {
 	s.do(call{Op: "configure", Queue: retainedQueue, Keep: 5, N: 60})
-	for round := range scriptRounds {
+	for round := range rounds {
 		id := func(what string, i int) string { return fmt.Sprintf("%s-%d-%d", what, round, i) }
 		var items []item
 		for i := range 9 {
@@ -71,17 +72,31 @@ func script(s *session) {
 // of the starts that follow.
 func TestPowerCutAtEveryStep(t *testing.T) {
 	m := newMount(t)
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) { cutEverywhere(t, m, mode.sync) })
+	}
+}
+
+// modes are the ways in which the log is synced.
+var modes = []struct {
+	name string
+	sync log.SyncMode
+}{{"always", log.SyncAlways}, {"interval", log.SyncInterval}, {"never", log.SyncNever}}
+
+func cutEverywhere(t *testing.T, m *mount, sync log.SyncMode) {
 	d := newDisk(emptyDir())
-	s, ok := openSession(t, m, d, &history{}, 0, true)
-	if !ok {
+	s := &session{t: t, d: d, h: &history{}, sync: sync}
+	if !s.open(m, true) {
 		t.Fatal("the broker does not start")
 	}
-	script(s)
+	script(s, scriptRounds)
 	s.c.kill()
 	d.cut()
 	logSteps(t, d)
+	total.add(tallyRounds, "script, "+t.Name(), 1)
+	total.calls(s.h)
 
-	c := newCampaign(t)
+	c := newCampaign(t, sync)
 	boots := 0
 	type again struct {
 		name  string
@@ -89,9 +104,11 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 		past  *history
 	}
 	var second []again
+	next := 0
 	c.everywhere("", d, s.h, s.ahead, func(k, i int, image *snap) {
-		if k%secondEvery() == 0 && i == k/secondEvery()%len(variants) {
-			second = append(second, again{fmt.Sprintf("step %d, %s; ", k, variants[i].name), image, s.h.until(k).rebase(k)})
+		if k >= next && i == k/secondEvery()%len(variants) {
+			next = k + secondEvery()
+			second = append(second, again{fmt.Sprintf("step %d, %s; ", k, variants[i].name), image, c.past(d, s.h, k).certain.rebase(k)})
 		}
 	})
 	for _, a := range second {
@@ -117,14 +134,14 @@ func secondEvery() int {
 // open, and cuts the power behind every step of that.
 func (c *campaign) bootAgain(m *mount, name string, image *snap, h *history, ahead int64) {
 	d := newDisk(image)
-	s, ok := openSession(c.t, m, d, h, ahead, true)
-	if !ok {
+	s := &session{t: c.t, d: d, h: h, ahead: ahead, sync: c.sync}
+	if !s.open(m, true) {
 		c.t.Errorf("%sthe broker does not start", name)
 		c.failed.Add(1)
 		return
 	}
 	for _, e := range h.until(0).events {
-		if e.Op == "push" && e.done == never {
+		if e.Op == "push" && e.done == never && e.Items[0].Queue != spooledQueue {
 			s.do(call{Op: "push", Items: e.Items})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"queend/broker"
+	"queend/log"
 )
 
 // session is a broker on a disk, and what was asked of it.
@@ -13,26 +14,57 @@ type session struct {
 	c     *child
 	h     *history
 	ahead int64 // of the clock, microseconds
+	sync  log.SyncMode
 }
 
-// openSession starts a broker on a new disk that holds image.
-func openSession(t *testing.T, m *mount, d *disk, h *history, ahead int64, manual bool) (*session, bool) {
-	t.Helper()
-	path := m.put(d)
-	s := &session{t: t, d: d, h: h, ahead: ahead}
-	var ok bool
-	s.c, ok = startChild(t, childSettings{Dir: path + "/data", Manual: manual, Ahead: ahead})
-	return s, ok
+// open starts a broker on a disk that was not used yet. It reports whether it
+// became ready.
+func (s *session) open(m *mount, manual bool) (ok bool) {
+	s.t.Helper()
+	path := m.put(s.d)
+	s.c, ok = startChild(s.t, childSettings{Dir: path + "/data", Manual: manual, Ahead: s.ahead, Sync: s.sync})
+	return ok
 }
 
-// do makes a call that must be answered.
+// do makes a call that must be answered, unless the disk is to fail: then it
+// may also end the script.
 func (s *session) do(c call) reply {
 	s.t.Helper()
 	r, ok := s.h.do(s.d, s.c, c)
+	if s.d.fail != nil {
+		return s.despite(r, ok)
+	}
 	if !ok || r.Refused != "" {
 		s.t.Fatalf("%s %s: answered: %v, %s%s", c.Op, c.Queue, ok, r.Err, r.Refused)
 	}
 	return r
+}
+
+// gone ends a script whose broker is gone.
+type gone struct{}
+
+// despite is the answer of a broker whose disk fails. What is not known to have
+// happened is as good as an empty answer for a script.
+func (s *session) despite(r reply, ok bool) reply {
+	if ok || r.Err != "" {
+		return r
+	}
+	panic(gone{})
+}
+
+// through carries out a script and reports whether the broker was there to
+// its end.
+func (s *session) through(script func(*session)) (whole bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r != (gone{}) {
+				panic(r)
+			}
+			whole = false
+		}
+	}()
+	script(s)
+	return true
 }
 
 func (s *session) advance(seconds int64) {

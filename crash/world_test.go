@@ -25,6 +25,7 @@ type safeNode struct {
 	entries map[string]nodeID // nil: a file
 	data    []byte
 	pending []int // steps that no sync covers, in order
+	doomed  int   // steps below: a sync that was to cover them failed
 }
 
 // newWorld begins before the first step of a disk.
@@ -70,16 +71,22 @@ func (w *world) step() {
 		}
 	case opSync:
 		w.settle(o.node, o.begin)
+	case opSyncFailed:
+		w.nodes[o.node].doomed = max(w.nodes[o.node].doomed, o.begin)
 	}
 }
 
-// settle makes the steps of a node below begin safe.
+// settle makes the steps of a node below begin safe, and forgets those whose
+// own sync failed: the system took their pages for clean then.
 func (w *world) settle(id nodeID, begin int) {
 	n := w.nodes[id]
 	for len(n.pending) > 0 && n.pending[0] < begin {
 		i := n.pending[0]
 		n.pending = n.pending[1:]
 		o := &w.ops[i]
+		if i < n.doomed {
+			continue
+		}
 		if n.entries == nil {
 			n.data = o.change(n.data, o.data)
 			continue

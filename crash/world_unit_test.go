@@ -189,3 +189,38 @@ func TestImagesAreTheSameEachTimeAndLoadAsTheyAre(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAFailedSyncWasToCoverIsLostAlthoughALaterOneSucceeds(t *testing.T) {
+	d := newDisk(emptyDir())
+	id := file(t, d, rootNode, "a", "one")
+	d.sync(rootNode)
+	d.sync(id)
+	d.write(id, []byte("two"), 3)
+	d.fail = func(opKind, string) syscall.Errno { return syscall.EIO }
+	if errno := d.sync(id); errno != syscall.EIO {
+		t.Fatalf("sync: %v", errno)
+	}
+	d.fail = nil
+	d.shows(t, allKept, "/a=onetwo")
+	d.write(id, []byte("three"), 6)
+	d.sync(id)
+	d.shows(t, allLost, "/a=one\x00\x00\x00three")
+	if got := strings.TrimSpace(d.now().shape("")); got != "/a=onetwothree" {
+		t.Fatalf("while the power is on: %q", got)
+	}
+}
+
+func TestAFailedWriteIsHalfDone(t *testing.T) {
+	d := newDisk(emptyDir())
+	id := file(t, d, rootNode, "a", "")
+	d.fail = func(kind opKind, _ string) syscall.Errno {
+		if kind == opWrite {
+			return syscall.ENOSPC
+		}
+		return 0
+	}
+	if errno := d.write(id, []byte("four"), 0); errno != syscall.ENOSPC {
+		t.Fatalf("write: %v", errno)
+	}
+	d.shows(t, allKept, "/a=fo")
+}
