@@ -31,6 +31,7 @@ type writer struct {
 
 	buf   []byte
 	batch wal.Batch
+	tail  []byte // lent to the library, see lendTail
 }
 
 // newSalt returns a random number other than 0.
@@ -74,6 +75,7 @@ func (w *writer) open(path string) error {
 		return err
 	}
 	w.wal, w.dir = lib, dir
+	w.lendTail()
 	return nil
 }
 
@@ -104,6 +106,7 @@ func (w *writer) append(first, durable queend.LSN, recs [][]byte) (synced bool, 
 	if err := w.wal.ClearCache(); err != nil { // it keeps the finished segment in memory
 		return false, err
 	}
+	w.lendTail()
 	return true, w.files.syncOpenDir(w.dir)
 }
 
