@@ -48,12 +48,17 @@ func (id ID) String() string { return string(id.Append(nil)) }
 
 // Append appends the 36 characters of the id to dst.
 func (id ID) Append(dst []byte) []byte {
-	dst = hex.AppendEncode(dst, id[0:4])
-	for _, part := range [][]byte{id[4:6], id[6:8], id[8:10], id[10:16]} {
-		dst = append(dst, '-')
-		dst = hex.AppendEncode(dst, part)
+	const digits = "0123456789abcdef"
+	text := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}
+	at := 0
+	for i, b := range id {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			at++
+		}
+		text[at], text[at+1] = digits[b>>4], digits[b&15]
+		at += 2
 	}
-	return dst
+	return append(dst, text[:]...)
 }
 
 // ParseID reads the 36-character form of a UUID, in either case.

@@ -112,7 +112,7 @@ func decodePush(items []broker.PushItem, body []byte) ([]broker.PushItem, error)
 			if s.Kind() != jsonscan.Object {
 				return fmt.Errorf("items[%d] must be an object", i)
 			}
-			item, err := decodeItem(&s, pushItemFields)
+			item, err := decodeItem(&s, pushItemFields, last(items))
 			if err != nil {
 				return within(fmt.Sprintf("items[%d]", i), err)
 			}
@@ -127,6 +127,14 @@ func decodePush(items []broker.PushItem, body []byte) ([]broker.PushItem, error)
 		err = errItemsRequired
 	}
 	return items, err
+}
+
+// last is the item before the next one, nil when there is none.
+func last(items []broker.PushItem) *broker.PushItem {
+	if len(items) == 0 {
+		return nil
+	}
+	return &items[len(items)-1]
 }
 
 // itemRules are what differs between the routes that take messages.
@@ -185,9 +193,13 @@ func nameField(v jsonscan.Value, field string) ([]byte, error) {
 	return text, nil
 }
 
-// decodeItem reads one message to push; the scanner is at its object.
-func decodeItem(s *jsonscan.Scanner, rules itemRules) (broker.PushItem, error) {
+// decodeItem reads one message to push; the scanner is at its object. before is
+// an item whose names this one may well have, nil without one.
+func decodeItem(s *jsonscan.Scanner, rules itemRules, before *broker.PushItem) (broker.PushItem, error) {
 	var it broker.PushItem
+	if before == nil {
+		before = &it
+	}
 	var hasQueue bool
 	err := s.Object(func(key []byte) error {
 		switch string(key) {
@@ -199,7 +211,7 @@ func decodeItem(s *jsonscan.Scanner, rules itemRules) (broker.PushItem, error) {
 		if err != nil {
 			return err
 		}
-		return setItemField(&it, &hasQueue, rules, string(key), v)
+		return setItemField(&it, &hasQueue, rules, before, string(key), v)
 	})
 	if err != nil {
 		return it, err
@@ -216,7 +228,7 @@ func decodeItem(s *jsonscan.Scanner, rules itemRules) (broker.PushItem, error) {
 	return it, nil
 }
 
-func setItemField(it *broker.PushItem, hasQueue *bool, rules itemRules, key string, v jsonscan.Value) error {
+func setItemField(it *broker.PushItem, hasQueue *bool, rules itemRules, before *broker.PushItem, key string, v jsonscan.Value) error {
 	switch key {
 	case "payload":
 		it.Payload = v.Raw
@@ -240,13 +252,21 @@ func setItemField(it *broker.PushItem, hasQueue *bool, rules itemRules, key stri
 	}
 	switch key {
 	case "queue":
-		it.Queue, *hasQueue = string(text), true
+		it.Queue, *hasQueue = sameText(text, before.Queue), true
 	case "partition":
-		it.Partition = string(text)
+		it.Partition = sameText(text, before.Partition)
 	case "transactionId":
 		it.TxnID = text
 	}
 	return nil
+}
+
+// sameText is text as a string, without a copy when known is the same.
+func sameText(text []byte, known string) string {
+	if string(text) == known {
+		return known
+	}
+	return string(text)
 }
 
 // setHeaders checks and keeps the headers of a message (A1).

@@ -219,7 +219,7 @@ func (t *transactionBody) addPush(v jsonscan.Value) error {
 			if s.Kind() != jsonscan.Object {
 				return errField(fmt.Sprintf("items[%d]", i), "must be an object")
 			}
-			item, err := decodeItem(&s, transactionItemFields)
+			item, err := decodeItem(&s, transactionItemFields, nil)
 			if err != nil {
 				return within(fmt.Sprintf(".items[%d]", i), err)
 			}
@@ -231,7 +231,7 @@ func (t *transactionBody) addPush(v jsonscan.Value) error {
 		return err
 	}
 	s = v.Scanner()
-	item, err := decodeItem(&s, transactionItemFields)
+	item, err := decodeItem(&s, transactionItemFields, nil)
 	switch {
 	case errors.Is(err, errQueueRequired):
 		return noQueueError{err}

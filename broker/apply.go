@@ -6,6 +6,7 @@ import (
 	"queend"
 	"queend/dedup"
 	"queend/index"
+	"queend/segment"
 )
 
 // Apply changes memory and nothing else. It cannot fail: plan has checked,
@@ -206,7 +207,7 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 		p.tail = append(p.tail, tailMessage{raw: raw, time: stamp})
 		p.end = off + 1
 		_, txn := p.txnAt(off)
-		s.fresh.Add(dedup.Hash(p.id, txn), off)
+		s.fresh.Add(dedup.Hash(p.id, segment.Hash(txn)), off)
 		s.tailBytes += int64(len(raw))
 	}
 	p.lastTime = stamp

@@ -69,23 +69,28 @@ func (f *finder) release() {
 // lookup finds the lowest offset in [lo, hi] whose message has the
 // transaction id and is stamped at or after since.
 func (f *finder) lookup(p *partition, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
+	return f.lookupHash(p, txn, segment.Hash(txn), since, lo, hi)
+}
+
+// lookupHash is lookup for a caller who has the id's hash (segment.Hash).
+func (f *finder) lookupHash(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
 	ready = true
 	if lo < p.flushed && len(p.runs) > 0 {
-		if m, ready = f.inRuns(p, txn, since, lo, min(hi, p.flushed-1)); !ready || m.found {
+		if m, ready = f.inRuns(p, txn, hash, since, lo, min(hi, p.flushed-1)); !ready || m.found {
 			return m, ready
 		}
 	}
-	return f.inTail(p, txn, since, max(lo, p.tailFrom), hi), true
+	return f.inTail(p, txn, hash, since, max(lo, p.tailFrom), hi), true
 }
 
 // inTail searches what is in no segment yet. The table may give offsets that
 // are flushed by now, or of another id: they are only candidates.
-func (f *finder) inTail(p *partition, txn []byte, since int64, lo, hi queend.Offset) (m match) {
+func (f *finder) inTail(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match) {
 	hi = min(hi, p.tailFrom+queend.Offset(len(p.tail))-1)
 	if lo > hi {
 		return m
 	}
-	f.b.state.fresh.Lookup(dedup.Hash(p.id, txn), func(off queend.Offset) bool {
+	f.b.state.fresh.Lookup(dedup.Hash(p.id, hash), func(off queend.Offset) bool {
 		if off < lo || off > hi || m.found && off > m.off || p.tail[off-p.tailFrom].time < since {
 			return true
 		}
@@ -100,7 +105,7 @@ func (f *finder) inTail(p *partition, txn []byte, since int64, lo, hi queend.Off
 // inRuns searches the runs that overlap [lo, hi] and end at or after since.
 // Needs of all of them are noted at once; the answer stands only when no run
 // below it is open.
-func (f *finder) inRuns(p *partition, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
+func (f *finder) inRuns(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
 	runs := p.runs
 	first := max(runs.At(lo), runs.SinceTime(since))
 	if first >= len(runs) {
@@ -109,7 +114,6 @@ func (f *finder) inRuns(p *partition, txn []byte, since int64, lo, hi queend.Off
 	if f == nil {
 		return m, false
 	}
-	hash := segment.Hash(txn)
 	filters := f.filtersOf(p)
 	ready = true
 	for i := first; i < len(runs) && runs[i].First <= hi; i++ {

@@ -89,6 +89,7 @@ func (b *Broker) planPush(tenant queend.ID, producer *string, items []PushItem, 
 			}
 			t := b.begin()
 			p := b.newPusher(t, f, tenant, producer)
+			p.size = len(items)
 			ready = true
 			for i := range items {
 				out, ok := p.add(&items[i])

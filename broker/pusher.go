@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 
-	"github.com/cespare/xxhash/v2"
-
 	"queend"
 	"queend/segment"
 )
@@ -26,6 +24,7 @@ type pusher struct {
 	over        bool                  // of one target at least
 	last        *target               // of the item before: most requests name one partition
 	byName      map[targetKey]*target // of all, once they are too many to look through
+	size        int                   // items of the request, about
 }
 
 // fewTargets is how many are looked through one by one.
@@ -62,7 +61,7 @@ type target struct {
 type plannedItem struct {
 	*PushItem
 	txn     []byte
-	hash    uint64 // of txn
+	hash    uint64 // of txn, as segment.Hash has it
 	id      queend.ID
 	payload []byte // as stored
 	sealed  bool
@@ -93,9 +92,9 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 	}
 	if item.txn == nil {
 		item.txn = item.id.Append(nil)
-		item.hash = xxhash.Sum64(item.txn)
+		item.hash = segment.Hash(item.txn)
 	} else {
-		item.hash = xxhash.Sum64(item.txn)
+		item.hash = segment.Hash(item.txn)
 		if i, known := tg.repeated(&item); known {
 			out.PushResult = PushResult{
 				Status: PushDuplicate, ID: tg.items[i].id, TxnID: item.txn, Queue: it.Queue, Offset: tg.first + queend.Offset(i),
@@ -104,7 +103,7 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 			return out, true
 		}
 		var dup bool
-		if dup, ready = p.inWindow(tg, item.txn, &out); !ready || dup {
+		if dup, ready = p.inWindow(tg, &item, &out); !ready || dup {
 			return out, ready
 		}
 	}
@@ -185,7 +184,7 @@ func (tg *target) append(item plannedItem, size int) {
 			tg.seen[item.hash] = int32(n - 1)
 		}
 	case n > fewItems:
-		tg.seen = make(map[uint64]int32, 4*n)
+		tg.seen = make(map[uint64]int32, cap(tg.items))
 		for i := range tg.items {
 			if _, taken := tg.seen[tg.items[i].hash]; !taken {
 				tg.seen[tg.items[i].hash] = int32(i)
@@ -214,16 +213,16 @@ func (tg *target) repeated(item *plannedItem) (int, bool) {
 }
 
 // inWindow looks an id up in the dedup window of its partition (R80-R83).
-func (p *pusher) inWindow(tg *target, txn []byte, out *pushOutcome) (dup, ready bool) {
+func (p *pusher) inWindow(tg *target, item *plannedItem, out *pushOutcome) (dup, ready bool) {
 	window := tg.q.opts.DedupWindowSeconds * Second
 	if tg.live == nil || window <= 0 {
 		return false, true
 	}
-	m, ready := p.f.lookup(tg.live, txn, p.t.stamp-window, 0, tg.live.end-1)
+	m, ready := p.f.lookupHash(tg.live, item.txn, item.hash, p.t.stamp-window, 0, tg.live.end-1)
 	if !ready || !m.found {
 		return false, ready
 	}
-	out.PushResult = PushResult{Status: PushDuplicate, ID: m.id, TxnID: txn, Queue: out.Queue, Offset: m.off}
+	out.PushResult = PushResult{Status: PushDuplicate, ID: m.id, TxnID: item.txn, Queue: out.Queue, Offset: m.off}
 	if m.off < tg.live.start {
 		out.ID = queend.ID{}
 	}
@@ -258,6 +257,9 @@ func (p *pusher) known(key targetKey) *target {
 
 func (p *pusher) plan(key targetKey) *target {
 	tg := &target{targetKey: key}
+	if len(p.targets) == 0 {
+		tg.items = make([]plannedItem, 0, p.size) // most requests name one partition
+	}
 	if key.q.live != nil {
 		tg.live = key.q.live.parts[key.name]
 	}

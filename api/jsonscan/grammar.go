@@ -1,6 +1,10 @@
 package jsonscan
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // The scanner's grammar. Every function starts at the first byte of what it is
 // named after and ends behind its last.
@@ -153,12 +157,32 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
+// plainWords returns how many plain bytes text begins with, as far as it can
+// tell by eights: at least all but the last seven.
+func plainWords(text []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for i := 0; ; i += 8 {
+		if len(text)-i < 8 {
+			return i
+		}
+		w := binary.LittleEndian.Uint64(text[i:])
+		quote, backslash := w^'"'*ones, w^'\\'*ones
+		// A byte below n gives its high bit in (w - n*ones) &^ w. Borrows can
+		// mark bytes above one that is, never the lowest.
+		special := ((w-0x20*ones)&^w | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
+		if special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+}
+
 func (s *Scanner) str() error {
 	if s.pos == len(s.text) || s.text[s.pos] != '"' {
 		return s.fail("no string")
 	}
 	text, i := s.text, s.pos+1
 	for {
+		i += plainWords(text[i:])
 		for i < len(text) && plain[text[i]] {
 			i++
 		}
