@@ -69,32 +69,54 @@ func (f *finder) release() {
 // lookup finds the lowest offset in [lo, hi] whose message has the
 // transaction id and is stamped at or after since.
 func (f *finder) lookup(p *partition, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
-	return f.lookupHash(p, txn, segment.Hash(txn), since, lo, hi)
+	few := queend.Offset(fewIDs)
+	if hi-lo < idChunk {
+		few = idChunk // as most acks ask
+	}
+	return f.search(p, wanted{txn, segment.Hash(txn), since, few}, lo, hi)
 }
 
-// lookupHash is lookup for a caller who has the id's hash (segment.Hash).
-func (f *finder) lookupHash(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
+// lookupNew is lookup for an id that most likely is nowhere, of which the caller
+// has the hash (segment.Hash).
+func (f *finder) lookupNew(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
+	return f.search(p, wanted{txn, hash, since, fewIDs}, lo, hi)
+}
+
+// wanted is an id that is looked for.
+type wanted struct {
+	txn   []byte
+	hash  uint64
+	since int64
+	// few is how many ids of a run are compared one by one: reading them is one
+	// step, where filter, hashes and ids are three.
+	few queend.Offset
+}
+
+// fewIDs are so few that they take less room than their filter and hashes.
+const fewIDs = 16
+
+func (f *finder) search(p *partition, w wanted, lo, hi queend.Offset) (m match, ready bool) {
 	ready = true
 	if lo < p.flushed && len(p.runs) > 0 {
-		if m, ready = f.inRuns(p, txn, hash, since, lo, min(hi, p.flushed-1)); !ready || m.found {
+		if m, ready = f.inRuns(p, w, lo, min(hi, p.flushed-1)); !ready || m.found {
 			return m, ready
 		}
 	}
-	return f.inTail(p, txn, hash, since, max(lo, p.tailFrom), hi), true
+	return f.inTail(p, w, max(lo, p.tailFrom), hi), true
 }
 
 // inTail searches what is in no segment yet. The table may give offsets that
 // are flushed by now, or of another id: they are only candidates.
-func (f *finder) inTail(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match) {
+func (f *finder) inTail(p *partition, w wanted, lo, hi queend.Offset) (m match) {
 	hi = min(hi, p.tailFrom+queend.Offset(len(p.tail))-1)
 	if lo > hi {
 		return m
 	}
-	f.b.state.fresh.Lookup(dedup.Hash(p.id, hash), func(off queend.Offset) bool {
-		if off < lo || off > hi || m.found && off > m.off || p.tail[off-p.tailFrom].time < since {
+	f.b.state.fresh.Lookup(dedup.Hash(p.id, w.hash), func(off queend.Offset) bool {
+		if off < lo || off > hi || m.found && off > m.off || p.tail[off-p.tailFrom].time < w.since {
 			return true
 		}
-		if id, have := p.txnAt(off); bytes.Equal(have, txn) {
+		if id, have := p.txnAt(off); bytes.Equal(have, w.txn) {
 			m = match{true, off, id}
 		}
 		return true
@@ -105,9 +127,9 @@ func (f *finder) inTail(p *partition, txn []byte, hash uint64, since int64, lo, 
 // inRuns searches the runs that overlap [lo, hi] and end at or after since.
 // Needs of all of them are noted at once; the answer stands only when no run
 // below it is open.
-func (f *finder) inRuns(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
+func (f *finder) inRuns(p *partition, w wanted, lo, hi queend.Offset) (m match, ready bool) {
 	runs := p.runs
-	first := max(runs.At(lo), runs.SinceTime(since))
+	first := max(runs.At(lo), runs.SinceTime(w.since))
 	if first >= len(runs) {
 		return m, true
 	}
@@ -117,15 +139,17 @@ func (f *finder) inRuns(p *partition, txn []byte, hash uint64, since int64, lo, 
 	filters := f.filtersOf(p)
 	ready = true
 	for i := first; i < len(runs) && runs[i].First <= hi; i++ {
-		filter := filters.at(f, p, i)
-		if filter == nil {
+		r := &runs[i]
+		search := f.inRun
+		if min(hi, r.Last)-max(lo, r.First) < w.few {
+			search = f.inChunks
+		} else if filter := filters.at(f, p, i); filter == nil {
 			ready = false
 			continue
-		}
-		if !filter.MayHold(txn, hash) {
+		} else if !filter.MayHold(w.txn, w.hash) {
 			continue
 		}
-		got, ok := f.inRun(p, &runs[i], txn, hash, since, lo, hi)
+		got, ok := search(p, r, w, lo, hi)
 		if !ok {
 			ready = false
 		} else if got.found && ready {
@@ -135,26 +159,44 @@ func (f *finder) inRuns(p *partition, txn []byte, hash uint64, since int64, lo, 
 	return m, ready
 }
 
+// inChunks searches a part of a run that is a few ids long by comparing them.
+func (f *finder) inChunks(p *partition, r *index.Run, w wanted, lo, hi queend.Offset) (m match, ready bool) {
+	for off := max(lo, r.First); off <= min(hi, r.Last); {
+		ids, i, ok := f.chunk(p, r, off)
+		if !ok {
+			return m, false
+		}
+		end := min(ids.Len(), i+int(min(hi, r.Last)-off)+1)
+		for i = ids.Find(w.txn, i, end); i < end; i = ids.Find(w.txn, i+1, end) {
+			if ids.Time(i) >= w.since {
+				return match{true, ids.Offset(i), ids.ID(i)}, true
+			}
+		}
+		off = ids.Offset(end-1) + 1
+	}
+	return m, true
+}
+
 // inRun searches one run whose filter does not exclude the id: by the hashes
 // of all its ids when memory has them or room for them, else by looking for
 // this one id in the file. So a cache that is full is not turned over for ids
 // that are not there.
-func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
+func (f *finder) inRun(p *partition, r *index.Run, w wanted, lo, hi queend.Offset) (m match, ready bool) {
 	key := keyOf(r, partHashes, 0)
 	part, ok := f.peek(key)
 	if !ok {
-		if m, ready := f.inFile(r, txn, since, lo, hi); ready {
+		if m, ready := f.inFile(r, w, lo, hi); ready {
 			return m, true
 		}
 		if f.b.storage.ids.wantsHashes(r) {
 			f.note(p, r, key)
 		} else {
-			f.noteFind(p, r, txn)
+			f.noteFind(p, r, w.txn)
 		}
 		return m, false
 	}
 	ready = true
-	part.(*idHashes).each(r.First, hash, func(off queend.Offset) bool {
+	part.(*idHashes).each(r.First, w.hash, func(off queend.Offset) bool {
 		if off < lo {
 			return true
 		}
@@ -166,7 +208,7 @@ func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, sinc
 			ready = false
 			return false
 		}
-		if ids.Time(i) >= since && bytes.Equal(ids.TxnID(i), txn) {
+		if ids.Time(i) >= w.since && bytes.Equal(ids.TxnID(i), w.txn) {
 			m = match{true, off, ids.ID(i)}
 		}
 		return !m.found
@@ -175,10 +217,10 @@ func (f *finder) inRun(p *partition, r *index.Run, txn []byte, hash uint64, sinc
 }
 
 // inFile is inRun by what was found in the file.
-func (f *finder) inFile(r *index.Run, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
-	all, ready := f.matches[findKey{keyOf(r, 0, 0), string(txn)}]
+func (f *finder) inFile(r *index.Run, w wanted, lo, hi queend.Offset) (m match, ready bool) {
+	all, ready := f.matches[findKey{keyOf(r, 0, 0), string(w.txn)}]
 	for _, x := range all {
-		if x.Offset >= lo && x.Offset <= hi && x.Time >= since {
+		if x.Offset >= lo && x.Offset <= hi && x.Time >= w.since {
 			return match{true, x.Offset, x.ID}, true
 		}
 	}

@@ -104,6 +104,14 @@ func (l *lane1) lookup(txn string, since int64, lo, hi queend.Offset) (m match) 
 		m, ready = f.lookup(l.p(), []byte(txn), since, lo, hi)
 		return ready
 	})
+	var again match
+	l.find(func(f *finder) (ready bool) {
+		again, ready = f.lookupNew(l.p(), []byte(txn), segment.Hash([]byte(txn)), since, lo, hi)
+		return ready
+	})
+	if again != m {
+		l.t.Fatalf("%q in [%d, %d]: %+v by comparing, %+v by filters and hashes", txn, lo, hi, m, again)
+	}
 	return m
 }
 

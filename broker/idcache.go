@@ -76,7 +76,10 @@ func (c *idCache) of(part idPart) *dedup.Cache[idKey, any] {
 
 func (c *idCache) get(k idKey) (any, bool) { return c.of(k.part).Get(k) }
 
-func (c *idCache) put(k idKey, v any, size int) { c.of(k.part).Put(k, v, size) }
+func (c *idCache) put(k idKey, v any, size int) { c.of(k.part).Put(k, v, size+entryBytes) }
+
+// entryBytes is what the cache itself needs for a part.
+const entryBytes = 128
 
 // load reads a part, once however many want it at a time.
 func (c *idCache) load(k idKey, read func() (part any, size int, err error)) (any, error) {
@@ -121,7 +124,7 @@ const hashCredit = 512
 // because there is room or because it is time to try.
 func (c *idCache) wantsHashes(r *index.Run) bool {
 	n := int(r.Last-r.First) + 1
-	if c.parts.Bytes()+hashesSize(n) <= c.max {
+	if c.parts.Bytes()+hashesSize(n)+entryBytes <= c.max {
 		return true
 	}
 	if c.credit += hashCredit; c.credit < n {

@@ -218,7 +218,7 @@ func (p *pusher) inWindow(tg *target, item *plannedItem, out *pushOutcome) (dup,
 	if tg.live == nil || window <= 0 {
 		return false, true
 	}
-	m, ready := p.f.lookupHash(tg.live, item.txn, item.hash, p.t.stamp-window, 0, tg.live.end-1)
+	m, ready := p.f.lookupNew(tg.live, item.txn, item.hash, p.t.stamp-window, 0, tg.live.end-1)
 	if !ready || !m.found {
 		return false, ready
 	}

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -53,5 +54,42 @@ func TestFindingANewIDReadsFewBlocks(t *testing.T) {
 	t.Logf("%d bytes read for each new id", each)
 	if limit := int(entries[0].Size) + int(filterSize(40_000)) + 40_000; each > limit {
 		t.Fatalf("%d bytes read for each new id, want at most %d", each, limit)
+	}
+}
+
+// IDs.Find compares ids in the form they are stored in: text, the 16 bytes of a
+// UUID, or the message's own id.
+func TestIDsFindComparesEveryFormOfAnID(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(8, 8))
+	msgs := orders(7, 0, 300)
+	for i := range msgs {
+		switch rnd.IntN(4) {
+		case 0:
+			msgs[i].TxnID = fmt.Appendf(nil, "bill-%d", rnd.IntN(40))
+		case 1:
+			msgs[i].TxnID = msgs[i].ID.Append(nil)
+		case 2:
+			msgs[i].TxnID = bytes.ToUpper(msgs[i].ID.Append(nil))
+		}
+	}
+	file, entries := encode(t, Config{}, testRun{1, 2, msgs})
+	ids, err := open(t, file).IDs(entries[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3000 {
+		end := rnd.IntN(301)
+		from := rnd.IntN(end + 1)
+		txn := msgs[rnd.IntN(300)].TxnID
+		want := end
+		for i := from; i < end; i++ {
+			if bytes.Equal(msgs[i].TxnID, txn) {
+				want = i
+				break
+			}
+		}
+		if got := ids.Find(txn, from, end); got != want {
+			t.Fatalf("%q in [%d, %d) is at %d, want %d", txn, from, end, got, want)
+		}
 	}
 }

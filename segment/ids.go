@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"math"
 	"sort"
 
@@ -109,13 +110,43 @@ func (d *IDs) AppendTxnID(dst []byte, i int) []byte {
 
 // stored returns the bytes of a transaction id that has some of its own.
 func (d *IDs) stored(i int) []byte {
-	n := sort.Search(len(d.others), func(n int) bool { return d.others[n].i >= uint32(i) })
+	return d.bytesOf(d.otherAt(i))
+}
+
+// otherAt returns the place in others of message i or the first one after it.
+func (d *IDs) otherAt(i int) int {
+	return sort.Search(len(d.others), func(n int) bool { return d.others[n].i >= uint32(i) })
+}
+
+// bytesOf returns what others[n] has in bytes.
+func (d *IDs) bytesOf(n int) []byte {
 	var from uint32
 	if n > 0 {
 		from = d.others[n-1].end
 	}
 	to := d.others[n].end
 	return d.bytes[from:to:to]
+}
+
+// Find returns the first message from i on and before end whose transaction id
+// is txn, end when there is none.
+func (d *IDs) Find(txn []byte, i, end int) int {
+	id, isUUID := packUUID(txn)
+	n := d.otherAt(i)
+	if isUUID {
+		for ; i < end && (d.ids[i] != id || d.kinds[i] != 0); i++ {
+		}
+		end = i
+	}
+	for ; n < len(d.others) && int(d.others[n].i) < end; n++ {
+		at := int(d.others[n].i)
+		text := d.bytesOf(n)
+		if d.kinds[at] == flagPacked && isUUID && queend.ID(text) == id ||
+			d.kinds[at] == flagVerbatim && bytes.Equal(text, txn) {
+			return at
+		}
+	}
+	return end
 }
 
 // Size returns the bytes of memory that the columns hold, for caches.
