@@ -14,7 +14,7 @@ STRESS_SEED ?=
 CRASH_TIME  ?= 5m
 CRASH_SEED  ?=
 
-.PHONY: help build run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean
+.PHONY: help build run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,17 @@ deps: ## install the real records that tests push, and strace
 bench-tool: ## build bin/bench, a module of its own
 	CGO_ENABLED=0 $(GO) build -C bench -trimpath -o ../bin/bench .
 
+deps-bench: ## install the peers that bench compares with
+	@command -v redis-server >/dev/null && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server postgresql; } || \
+	  echo "redis-server or postgresql is missing: the report says so"
+
+bench: deps-bench build bench-tool ## measure every row of docs/benchmarks.md but the soak, in bench-report
+	./bin/bench run -out bench-report -limit 1h
+
+bench-quick: deps-bench build bench-tool ## the same with small loads: does it work
+	./bin/bench run -quick -out bench-report
+
 bench-real: deps build bench-tool ## push, consume, dead-letter and replay 13,000 real records
 	./bin/bench real
 
@@ -79,4 +90,4 @@ bench-ratio: build bench-tool ## compare pushes with what this machine can do
 	./bin/bench ratio
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin bench-report

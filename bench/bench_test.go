@@ -18,8 +18,8 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == serveFloorName {
-		main() // this process was started to be a floor
+	if len(os.Args) > 1 && (os.Args[1] == serveFloorName || os.Args[1] == serveNATSName) {
+		main() // this process was started to be a floor or a peer
 	}
 	os.Exit(build(m))
 }
@@ -103,11 +103,30 @@ func TestAForgetfulBrokerIsFoundOut(t *testing.T) {
 	t.Log(err)
 }
 
-func TestRatioChecksItsRows(t *testing.T) {
+func TestRatioComparesWithTheFloor(t *testing.T) {
 	out := bench(t, "ratio", "-rounds", "1", "-seconds", "0.2")
-	for _, s := range shapes {
-		if !strings.Contains(out, `{"row":"`+s.name+`"`) {
-			t.Errorf("no row %s in\n%s", s.name, out)
+	for _, name := range []string{"push-1", "push-100"} {
+		if !strings.Contains(out, `"name":"`+name+`"`) {
+			t.Errorf("no row %s in\n%s", name, out)
+		}
+	}
+}
+
+// Every kind of row works on the broker and on all peers that are installed. The
+// rows check their messages themselves; a void one is an error.
+func TestRowsOnEverySystem(t *testing.T) {
+	dir := t.TempDir()
+	out := bench(t, "run", "-quick", "-rows", "2,5,6a,7", "-out", dir)
+	if strings.Contains(out, `"void"`) {
+		t.Errorf("a row is void:\n%s", out)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| queend |", "| floor |", "| nats-always |", "| redis-always |", "| postgres |", "fdatasync"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in the report:\n%s", want, page)
 		}
 	}
 }
@@ -117,18 +136,18 @@ func TestUsageListsTheScenarios(t *testing.T) {
 	if code := run(context.Background(), nil, &out, &errOut); code != 0 {
 		t.Errorf("code %d", code)
 	}
-	for _, name := range []string{"real", "crash", "floor", "ratio"} {
+	for _, name := range []string{"real", "crash", "run", "floor", "ratio"} {
 		if !strings.Contains(out.String(), "  "+name+" ") {
 			t.Errorf("%s is not listed in\n%s", name, out.String())
 		}
 	}
-	if strings.Contains(out.String(), serveFloorName) {
-		t.Error("the process of the floor is listed")
+	if strings.Contains(out.String(), "serve") {
+		t.Error("the process of a server is listed")
 	}
 }
 
 func TestBadUsageIsCode2(t *testing.T) {
-	for _, args := range [][]string{{"nothing"}, {"real", "-nosuchflag"}, {"real", "extra"}, {"ratio", "-binary", "/nonexistent"}} {
+	for _, args := range [][]string{{"nothing"}, {"real", "-nosuchflag"}, {"real", "extra"}, {"ratio", "-binary", "/nonexistent"}, {"run", "-rows", "nothing"}, {"run", "-profile", "cpu"}} {
 		var out bytes.Buffer
 		if code := run(context.Background(), args, &out, &out); code != 2 {
 			t.Errorf("%v: code %d\n%s", args, code, out.String())

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,8 +21,12 @@ import (
 // serveFloorName is the scenario by which the command starts itself as floor.
 const serveFloorName = "serve-floor"
 
-// newFloor describes a floor server on dir that answers every push with answer.
-func newFloor(dir string, answer []byte) (*process, error) {
+// ground is the floor: the smallest server that could do what the broker does: the same
+// HTTP, the same bodies and answers, and the same promise.
+type ground struct{ pusherHTTP }
+
+// newFloor describes a floor on dir.
+func newFloor(w *workshop, dir string, s shape) (system, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -27,14 +34,60 @@ func newFloor(dir string, answer []byte) (*process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "answer")
-	if err := os.WriteFile(path, answer, 0o600); err != nil {
+	answer := filepath.Join(dir, "answer")
+	if err := os.WriteFile(answer, exampleAnswer(s.Batch), 0o600); err != nil {
 		return nil, err
 	}
-	return &process{dir: dir, target: newTarget(), health: "/health", args: func(port string) (string, []string, []string) {
-		return self, []string{serveFloorName, "-port", port, "-file", filepath.Join(dir, "log"), "-answer", path}, nil
-	}}, nil
+	p := &process{dir: dir, target: newTarget(), health: "/health", args: func(port string) (string, []string, []string) {
+		return self, []string{serveFloorName, "-port", port, "-file", filepath.Join(dir, "log"), "-answer", answer}, nil
+	}}
+	return &ground{pusherHTTP{process: p, queue: loadQueue}}, nil
 }
+
+func (f *ground) promise() string {
+	return "no broker: fasthttp with the broker's settings appends the body to one file and answers after fdatasync, which requests that wait at the same moment share; parses nothing, keeps nothing in memory, answers as many bytes as the broker"
+}
+
+func (f *ground) ordered() bool { return true }
+
+func (f *ground) open(context.Context, int) error { return nil }
+
+func (f *ground) consumer(context.Context, int, consumption) (consumer, error) {
+	return nil, &missingError{"a floor keeps messages and does not deliver them"}
+}
+
+// audit reads the bodies back from the file.
+func (f *ground) audit(_ context.Context, _ int, message func([]byte) error) error {
+	file, err := os.Open(filepath.Join(f.process.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	in := bufio.NewReaderSize(file, 1<<20)
+	for {
+		switch text, err := in.ReadSlice('p'); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		case !bytes.HasSuffix(text, []byte(`"p`)):
+			continue
+		}
+		if next, err := in.Peek(len(payloadAfterP)); err != nil || !bytes.Equal(next, payloadAfterP) {
+			continue
+		}
+		payload, err := in.Peek(len(payloadAfterP) + payloadBytes)
+		if err != nil {
+			return err
+		}
+		if err := message(payload[len(payloadAfterP):]); err != nil {
+			return err
+		}
+	}
+}
+
+// payloadAfterP is what stands between the p of a payload's name and it.
+var payloadAfterP = []byte(`ayload":`)
 
 // runServeFloor is the process of a floor. It serves until it is told to stop.
 func runServeFloor(ctx context.Context, args []string, out io.Writer) error {
@@ -165,48 +218,15 @@ func (a *appender) close() {
 	_ = a.file.Close()
 }
 
-// runFloor measures the floor alone.
-func runFloor(ctx context.Context, args []string, out io.Writer) error {
-	var c common
-	flags := flag.NewFlagSet("floor", flag.ContinueOnError)
-	seconds := flags.Float64("seconds", 3, "how long each row runs")
-	if err := c.parse(flags, args, out); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.limit)
-	defer cancel()
-	dir, remove, err := c.workspace()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	for _, s := range shapes {
-		m, err := measureFloor(ctx, filepath.Join(dir, s.name), s, time.Duration(*seconds*float64(time.Second)))
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+// exampleAnswer has the size and shape of the broker's answer to a push.
+func exampleAnswer(batch int) []byte {
+	answer := []byte{'['}
+	for i := range batch {
+		if i > 0 {
+			answer = append(answer, ',')
 		}
-		fmt.Fprintf(out, "%-10s %s\n", s.name, m)
+		answer = append(answer, fmt.Sprintf(`{"index":%d,"message_id":"%s","transaction_id":"%s","queueName":"%s","status":"queued","offset":%d}`,
+			i, idHole, idHole, loadQueue, 10000+i)...)
 	}
-	return nil
-}
-
-// measureFloor runs one shape against a floor of its own.
-func measureFloor(ctx context.Context, dir string, s shape, d time.Duration) (measure, error) {
-	floor, err := newFloor(dir, exampleAnswer(s.batch))
-	if err != nil {
-		return measure{}, err
-	}
-	defer floor.kill()
-	if err := floor.start(ctx); err != nil {
-		return measure{}, err
-	}
-	l, err := newLoad(ctx, s, floor)
-	if err != nil {
-		return measure{}, err
-	}
-	defer l.close()
-	if _, err := l.run(ctx, warmUp); err != nil {
-		return measure{}, err
-	}
-	return l.run(ctx, d)
+	return append(answer, ']')
 }

@@ -18,8 +18,31 @@ require golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indire
 
 require golang.org/x/mod v0.41.0 // indirect
 
-require golang.org/x/sync v0.23.0 // indirect
+require golang.org/x/sync v0.24.0 // indirect
 
 require golang.org/x/tools v0.51.0 // indirect
 
-require honnef.co/go/tools v0.8.2 // indirect
+require (
+	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect
+	github.com/google/go-tpm v0.9.8 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/minio/highwayhash v1.0.4 // indirect
+	github.com/nats-io/jwt/v2 v2.8.3 // indirect
+	github.com/nats-io/nkeys v0.4.17 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	honnef.co/go/tools v0.8.2 // indirect
+)
+
+require github.com/HdrHistogram/hdrhistogram-go v1.4.0
+
+require github.com/nats-io/nats-server/v2 v2.15.3
+
+require github.com/nats-io/nats.go v1.55.0
+
+require github.com/nats-io/nuid v1.0.1
+
+require github.com/jackc/pgx/v5 v5.13.0

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -31,9 +32,11 @@ func scenarios() []scenario {
 	return []scenario{
 		{"real", "push the records of iso-codes, consume, dead-letter and replay them, and check every one", runReal},
 		{"crash", "the same records with kill -9 at random moments, then an audit of everything answered", runCrash},
-		{"floor", "what this machine can do: the same HTTP and the same fdatasync, and no broker", runFloor},
+		{"run", "measure the rows of docs/benchmarks.md, the broker and its peers in turn, and write a report", runRows},
 		{"ratio", "rounds of broker and floor in turn, and how far the broker is from the floor", runRatio},
+		{"floor", "what this machine can do: the same HTTP and the same fdatasync, and no broker", runFloor},
 		{serveFloorName, "", runServeFloor},
+		{serveNATSName, "", runServeNATS},
 	}
 }
 
@@ -48,7 +51,7 @@ func main() {
 // that found nothing wrong, 1 for one that did, 2 for bad usage.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	if len(args) == 0 {
-		usage(out)
+		printUsage(out)
 		return 0
 	}
 	for _, s := range scenarios() {
@@ -68,11 +71,11 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return 1
 	}
 	fmt.Fprintf(errOut, "bench: no scenario %q\n", args[0])
-	usage(errOut)
+	printUsage(errOut)
 	return 2
 }
 
-func usage(w io.Writer) {
+func printUsage(w io.Writer) {
 	fmt.Fprint(w, "usage: bench <scenario> [flags]\n\n")
 	for _, s := range scenarios() {
 		if s.summary != "" {
@@ -98,7 +101,7 @@ func (c *common) parse(flags *flag.FlagSet, args []string, out io.Writer) error 
 	flags.SetOutput(out)
 	flags.StringVar(&c.binary, "binary", "bin/queend", "the broker to start")
 	flags.StringVar(&c.dir, "dir", os.TempDir(), "where the data directory is made, and removed in the end")
-	flags.DurationVar(&c.limit, "limit", 10*time.Minute, "give up after this long")
+	flags.DurationVar(&c.limit, "limit", cmp.Or(c.limit, 10*time.Minute), "give up after this long")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

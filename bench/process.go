@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,7 +16,7 @@ import (
 )
 
 // bootLimit is how long a process may take to become healthy.
-const bootLimit = 30 * time.Second
+const bootLimit = 2 * time.Minute
 
 // process is one server on a directory that outlives it. It is started again
 // under another port each time.
@@ -25,7 +24,13 @@ type process struct {
 	dir    string
 	target *target
 	args   func(port string) (path string, args, env []string)
-	health string // path that answers 200 when it is ready
+	flags  []string                                    // of a broker, beside its environment
+	health string                                      // path that answers 200 when it is ready, for a server of HTTP
+	ready  func(ctx context.Context, addr string) bool // for another one
+	user   *syscall.Credential                         // who runs it; nil is whoever runs this
+	stopBy syscall.Signal                              // what asks it to end; 0 is SIGTERM
+	killBy syscall.Signal                              // what ends it at once; 0 is SIGKILL
+	tree   bool                                        // it starts processes of its own that do the work
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process has ended
@@ -46,9 +51,9 @@ func newBroker(binary, dir string, env ...string) (*process, error) {
 		// The machine may have a full disk of its own.
 		"QUEEN_DISK_HIGH_PCT=99", "QUEEN_DISK_LOW_PCT=98",
 	}, env...)
-	return &process{dir: dir, target: newTarget(), health: "/health", args: func(port string) (string, []string, []string) {
-		return binary, nil, append(env, "PORT="+port)
-	}}, nil
+	p := &process{dir: dir, target: newTarget(), health: "/health"}
+	p.args = func(port string) (string, []string, []string) { return binary, p.flags, append(env, "PORT="+port) }
+	return p, nil
 }
 
 // start runs the process and returns when it is healthy. A port that somebody
@@ -92,6 +97,9 @@ func (p *process) launch(ctx context.Context) error {
 
 // healthy asks once.
 func (p *process) healthy(ctx context.Context, addr string) bool {
+	if p.ready != nil {
+		return p.ready(ctx, addr)
+	}
 	c, err := dial(ctx, addr)
 	if err != nil {
 		return false
@@ -121,6 +129,7 @@ func (p *process) spawn() (addr string, err error) {
 	cmd.Dir = p.dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir}, env...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user}
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
@@ -134,10 +143,10 @@ func (p *process) spawn() (addr string, err error) {
 }
 
 // kill ends the process as kill -9 does.
-func (p *process) kill() { p.end(syscall.SIGKILL) }
+func (p *process) kill() { p.end(cmp.Or(p.killBy, syscall.SIGKILL)) }
 
 // stop asks the process to end and waits for it.
-func (p *process) stop() { p.end(syscall.SIGTERM) }
+func (p *process) stop() { p.end(cmp.Or(p.stopBy, syscall.SIGTERM)) }
 
 // end sends the signal, tells the clients, and waits until the process is gone.
 func (p *process) end(sig syscall.Signal) {
@@ -146,6 +155,7 @@ func (p *process) end(sig syscall.Signal) {
 	}
 	p.ending.Store(true)
 	_ = p.cmd.Process.Signal(sig) // it may end at this very moment
+	_ = p.resume()                // a paused process would not hear it
 	p.target.set("")
 	select {
 	case <-p.exited:
@@ -157,30 +167,18 @@ func (p *process) end(sig syscall.Signal) {
 
 // pause stops the process in its tracks, so that what it does in the background
 // is not done at somebody else's cost; resume lets it go on.
-func (p *process) pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) pause() error { return p.signal(syscall.SIGSTOP) }
 
-func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *process) resume() error { return p.signal(syscall.SIGCONT) }
 
-// cpu is the processor time the process has used, in user and kernel mode.
-func (p *process) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name in brackets may hold anything; field 3 follows the last bracket.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", p.cmd.Process.Pid, len(fields))
-	}
-	var ticks int64
-	for _, field := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("/proc/%d/stat: %w", p.cmd.Process.Pid, err)
+// signal tells all processes of the server.
+func (p *process) signal(sig syscall.Signal) error {
+	for _, pid := range p.pids() {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
 		}
-		ticks += n
 	}
-	return time.Duration(ticks) * (time.Second / 100), nil // USER_HZ is 100 everywhere
+	return nil
 }
 
 func (p *process) logPath() string { return filepath.Join(p.dir, "process.log") }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -40,25 +39,4 @@ func short(d time.Duration) string {
 // perSecond is a rate as people read it.
 func perSecond(n int, d time.Duration) string {
 	return fmt.Sprintf("%.0f/s", float64(n)/max(d.Seconds(), 1e-9))
-}
-
-// quantile is the value at q of the sorted values, 0 for none.
-func quantile(sorted []uint32, q float64) uint32 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
-}
-
-// median is the middle value, the mean of the two for an even number.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	mid := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[mid]
-	}
-	return (sorted[mid-1] + sorted[mid]) / 2
 }
