@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 10m
 
 # The tests of hostile that take an amount of something.
-FAULTS = ^Test(EmptyPops|OneUnread|IdleQueues|ManyBusy|IdlePartitions|RetentionOfAHot|ABrokerThatStarts|TenTimes)
+FAULTS = ^Test(EmptyPops|OneUnread|IdleQueues|ManyBusy|IdlePartitions|RetentionOfAHot|ABrokerThatStarts|AConsumerAmong|TenTimes)
 
 # How long linear, stress and the load of crash run, and from which seed; empty is one from the clock.
 LINEAR_TIME ?= 10m

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -252,4 +253,41 @@ func TestRetentionOfAHotQueueKeepsUpBesideIdlePartitions(t *testing.T) {
 	if got := n.pop("idle", "batch=64&partitions=64").Messages; len(got) != 64 {
 		t.Errorf("of the idle partitions %d gave a message", len(got))
 	}
+}
+
+// F17: under concurrent pushes a message was committed behind a cursor that
+// had already passed its place, and nobody ever saw it.
+func TestAConsumerAmongManyProducersSkipsNothing(t *testing.T) {
+	t.Parallel()
+	n := start(t, quickSync)
+	const producers = 64
+	each := scaled(40, 1600)
+	var pushing sync.WaitGroup
+	for w := range producers {
+		pushing.Go(func() {
+			for i := range each {
+				a := n.do("POST", "/api/v1/push", `{"items":[`+item("q", "p", fmt.Sprint(w, "-", i), "1")+`]}`)
+				if a.status != 201 {
+					t.Errorf("push: %d %.100s", a.status, a.body)
+					return
+				}
+			}
+		})
+	}
+	seen, next := map[string]bool{}, int64(0)
+	for deadline := time.Now().Add(time.Duration(scaled(60, 900)) * time.Second); len(seen) < producers*each; {
+		p := n.pop("q", "batch=500&wait=true&timeout=1000")
+		for _, m := range p.Messages {
+			if m.Offset != next || seen[m.Txn] {
+				t.Fatalf("offset %d with %s, want offset %d and an id that did not come yet", m.Offset, m.Txn, next)
+			}
+			seen[m.Txn], next = true, next+1
+		}
+		if len(p.Messages) > 0 {
+			n.ack(p)
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d of %d came", len(seen), producers*each)
+		}
+	}
+	pushing.Wait()
 }

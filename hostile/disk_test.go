@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // ramDisk mounts a file system of that size for the data directory, or skips
@@ -139,6 +140,7 @@ func TestPushesGoOnWhenTheDiskHasRoomAgain(t *testing.T) {
 	p := n.pop("q", "batch=1")
 	n.ack(p)
 	remove()
+	removed := time.Now()
 	until(t, "pushes are taken again", func() bool {
 		a := n.do("POST", "/api/v1/push", `{"items":[`+item("q", "p", refused, payload)+`]}`)
 		if a.status == 201 && !strings.Contains(string(a.body), `"queued"`) {
@@ -146,6 +148,9 @@ func TestPushesGoOnWhenTheDiskHasRoomAgain(t *testing.T) {
 		}
 		return a.status == 201
 	})
+	if took := time.Since(removed); took > 5*time.Second || n.full() {
+		t.Errorf("with room again pushes were taken after %v; /health says full: %v", took, n.full())
+	}
 	n.restart()
 	if got := n.drain("q"); len(got) != stored {
 		t.Errorf("%d messages after a restart, want %d", len(got), stored)
