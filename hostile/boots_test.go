@@ -52,9 +52,11 @@ func TestABrokerThatStartsSaysSoAndNeverThatAQueueIsEmpty(t *testing.T) {
 		}
 	}
 	n.healthy()
-	t.Logf("%d messages: ready after %v, %d pops were told to wait", count, served, starting)
-	if served > 10*time.Second {
-		t.Errorf("the start took %v", served)
+	worked := n.cpu()
+	t.Logf("%d messages: ready after %v and %v of work, %d pops were told to wait", count, served, worked, starting)
+	// On a machine that has other things to do the work says more.
+	if served > 10*time.Second && worked > 10*time.Second {
+		t.Errorf("the start took %v, of them %v of work", served, worked)
 	}
 	a := n.must(200, "GET", "/api/v1/resources/queues/q999/depth", "")
 	var depth struct{ Pending int }
