@@ -353,6 +353,7 @@ func (r *request) letterGone(id string) {
 // replayRefused answers for a replay that the broker refused: the row stays.
 func (r *request) replayRefused(err error) {
 	status, code, text := r.refusalOf(err, "replay")
+	r.code = code
 	r.json(status, func(dst []byte) []byte {
 		dst = append(dst, `{"success":false`...)
 		if code == string(broker.CodeMaintenance) {

@@ -60,13 +60,16 @@ func appendString[T string | []byte](dst []byte, text T) []byte {
 // after it, by fasthttp.
 func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
 	r := &request{ctx: ctx, server: s}
+	defer r.answered()
 	var header *fasthttp.ErrSmallBuffer
 	var network net.Error
 	refused := s.bodies.done(&ctx.Request.Header)
 	switch {
 	case refused:
+		r.route = s.routeOf(ctx)
 		tooMany(r)
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		r.route = s.routeOf(ctx)
 		tooLarge(r)
 	case errors.As(err, &header):
 		r.fail(fasthttp.StatusRequestHeaderFieldsTooLarge, "bad_request", "request line and headers too large")
@@ -78,10 +81,22 @@ func (s *Server) malformed(ctx *fasthttp.RequestCtx, err error) {
 	lingerOn(ctx.Conn())
 }
 
+// routeOf finds the route of a request whose body was not read, nil if it has
+// none.
+func (s *Server) routeOf(ctx *fasthttp.RequestCtx) *compiled {
+	segments, err := splitPath(ctx.URI().PathOriginal(), nil)
+	if err != nil {
+		return nil
+	}
+	return s.routes.find(string(ctx.Method()), segments)
+}
+
 // expect answers a client that waits for leave to send its body.
 func (s *Server) expect(ctx *fasthttp.RequestCtx, maxBody int) int {
 	r := &request{ctx: ctx, server: s}
+	defer r.answered()
 	header := &ctx.Request.Header
+	r.route = s.routeOf(ctx)
 	switch {
 	case header.ContentLength() > maxBody:
 		tooLarge(r)

@@ -1,21 +1,28 @@
 package api
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"queend/log"
+)
 
 // family is a family of metrics: what every scrape shows of it, with HELP and
 // TYPE also while it has no sample (docs/rules.md, S9).
 type family struct {
 	name, help string
-	kind       prometheus.ValueType // untyped: a summary
+	kind       prometheus.ValueType // untyped: a histogram
 	labels     []string
 	desc       *prometheus.Desc
+	counted    bool // by the observer and not by the broker
 }
 
 // families lists all of our own, in the order they were declared.
 var families []*family
 
 func declare(kind prometheus.ValueType, name, help string, labels ...string) *family {
-	f := &family{name, help, kind, labels, prometheus.NewDesc(name, help, labels, nil)}
+	f := &family{name, help, kind, labels, prometheus.NewDesc(name, help, labels, nil), false}
 	families = append(families, f)
 	return f
 }
@@ -26,6 +33,27 @@ func counter(name, help string, labels ...string) *family {
 
 func gauge(name, help string, labels ...string) *family {
 	return declare(prometheus.GaugeValue, name, help, labels...)
+}
+
+func histogram(name, help string, labels ...string) *family {
+	return declare(prometheus.UntypedValue, name, help, labels...)
+}
+
+// observed marks a family that the observer counts.
+func observed(f *family) *family {
+	f.counted = true
+	return f
+}
+
+// spread shows counts by powers of two of a unit as a histogram.
+func (f *family) spread(counts *log.Spread, count uint64, sum, unit float64) prometheus.Metric {
+	buckets := map[float64]uint64{}
+	below := uint64(0)
+	for i, n := range counts[:len(counts)-1] { // the last one has no bound
+		below += n
+		buckets[math.Ldexp(unit, i)] = below
+	}
+	return prometheus.MustNewConstHistogram(f.desc, count, sum, buckets)
 }
 
 func (f *family) is(value float64, labels ...string) prometheus.Metric {
@@ -40,7 +68,7 @@ func (f *family) typeWord() string {
 	case prometheus.GaugeValue:
 		return "gauge"
 	}
-	return "summary"
+	return "histogram"
 }
 
 // The process.
@@ -59,6 +87,12 @@ var (
 	fillMicros  = counter("queen_pop_fill_wait_microseconds_total", "Time they were held back.")
 	popWildcard = counter("queen_pop_wildcard_total", "Pops of a queue or by namespace and task.")
 	popTargeted = counter("queen_pop_targeted_total", "Pops of one partition.")
+)
+
+// Requests.
+var (
+	refusedRequests = observed(counter("queend_refused_total", "Requests that were refused, by the part of the API and the code of the answer.", "operation", "reason"))
+	requestSeconds  = observed(histogram("queend_request_seconds", "Time to answer, without requests that may wait.", "operation"))
 )
 
 // Since the data directory began.
@@ -106,7 +140,8 @@ var (
 	admitBytes      = gauge("queen_raft_admit_bytes", "Bytes of the write budget that are taken.")
 	admitWaiting    = gauge("queen_raft_admit_waiting", "Pushes that wait for the write budget.")
 	admitTotal      = counter("queen_raft_admit_total", "Pushes that passed the write budget since the start.")
-	fsyncSeconds    = declare(prometheus.UntypedValue, "queen_raft_log_fsync_seconds", "Time that commits waited for the disk.")
+	fsyncSeconds    = histogram("queen_raft_log_fsync_seconds", "Time that commits waited for the disk.")
+	groupRecords    = histogram("queend_commit_group_records", "Log records per group.")
 	fsyncMax        = gauge("queend_log_fsync_max_seconds", "The longest of these since the start.")
 	logDisk         = gauge("queend_log_disk_bytes", "Size of the log on disk.")
 	segmentFiles    = gauge("queend_segment_files", "Segment files.")
@@ -117,4 +152,14 @@ var (
 	queuesTotal     = gauge("queend_queues", "Queues.")
 	partitionsTotal = gauge("queend_partitions", "Partitions.")
 	leasesTotal     = gauge("queend_leases", "Leases, some of them maybe over.")
+	groupsTotal     = gauge("queend_consumer_groups", "Consumer groups, each on one queue.")
+	readyTotal      = gauge("queend_ready_partitions", "Partitions that look ready for a group, once for each.")
+	waitingTotal    = gauge("queend_waiting_requests", "Requests that wait for messages.", "kind")
+	idCacheHits     = counter("queend_id_cache_hits_total", "What of the ids in segments was asked for and in memory.")
+	idCacheMisses   = counter("queend_id_cache_misses_total", "What of them had to be read.")
+	checkpointsMade = counter("queend_checkpoints_total", "Checkpoints made since the start.")
+	checkpointAge   = gauge("queend_checkpoint_age_seconds", "How long ago the newest checkpoint was cut, or the broker started.")
+	bootSeconds     = gauge("queend_boot_seconds", "Time that the start took.")
+	damageFound     = gauge("queend_damage_found", "Places that were found damaged since the start.")
+	diskUsed        = gauge("queend_disk_used_ratio", "How full the file system of the data directory is, from 0 to 1.")
 )

@@ -115,6 +115,7 @@ func (r *request) fetch() {
 		return
 	}
 	q.MaxWaitMS = min(q.MaxWaitMS, maxFetchWaitMS)
+	r.mayWait = q.MaxWaitMS * broker.Millisecond
 	ctx, cancel := r.deadline(r.server.limits.statement + time.Duration(q.MaxWaitMS)*time.Millisecond)
 	defer cancel()
 	out, err := r.broker.Fetch(ctx, q)

@@ -75,7 +75,7 @@ func (r *request) unauthorized(err error) {
 	var refused *auth.Error
 	if errors.As(err, &refused) && refused.Ours {
 		status = fasthttp.StatusInternalServerError
-		r.server.log.Error("tokens cannot be checked", "error", err)
+		r.server.log.Error("tokens cannot be checked", "request", r.id(), "error", err)
 	} else {
 		r.setHeader("WWW-Authenticate", "Bearer")
 	}

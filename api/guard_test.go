@@ -137,7 +137,7 @@ func TestEveryRouteAsksForItsRole(t *testing.T) {
 
 func TestEveryRouteIsInTheTableOfLevels(t *testing.T) {
 	listed := map[string]bool{}
-	rt := newRouter(routes())
+	rt := newRouter(routes(), newObserver(0))
 	for _, line := range strings.Split(strings.TrimSpace(access), "\n") {
 		f := strings.Fields(line)
 		segments, err := splitPath([]byte(f[2]), nil)

@@ -87,6 +87,10 @@ func (r *request) readPop(req *broker.PopRequest) {
 	req.Conflation = q.bool("conflation", false)
 	req.Autopilot = q.bool("autopilot", false)
 	if req.Wait {
+		r.mayWait = maxDeadline.Microseconds()
+		if req.TimeoutMS > 0 {
+			r.mayWait = req.TimeoutMS * broker.Millisecond
+		}
 		req.Watch = r.watch
 		req.StillThere = func() bool { return !r.gone() }
 	}
@@ -94,6 +98,7 @@ func (r *request) readPop(req *broker.PopRequest) {
 
 // popRefused answers in the error shape of pops.
 func (r *request) popRefused(status int, code, text string) {
+	r.code = code
 	r.json(status, func(dst []byte) []byte {
 		dst = append(dst, `{"success":false`...)
 		dst = appendText(dst, "error", text)

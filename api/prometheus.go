@@ -31,14 +31,16 @@ type collector struct{ s *Server }
 // newRegistry returns a registry of our own with what a process of Go shows.
 func newRegistry(s *Server) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collector{s}, s.observer.refused, s.observer.seconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
 // Describe names the families.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, f := range families {
-		to <- f.desc
+		if !f.counted {
+			to <- f.desc
+		}
 	}
 }
 
@@ -94,14 +96,21 @@ func storeMetrics(s *broker.Stats) []prometheus.Metric {
 		batchesFired.is(float64(l.Groups), op), batchItems.is(float64(l.Records), op), itemsPerBatch.is(perGroup, op),
 		storageFull.is(oneIf(s.Health.DiskFull)), admitBytes.is(float64(s.Admission.Taken)),
 		admitWaiting.is(float64(s.Admission.Waiting)), admitTotal.is(float64(s.Counters.PushRequests)),
-		prometheus.MustNewConstSummary(fsyncSeconds.desc, l.Syncs, l.SyncTotal.Seconds(), nil),
+		fsyncSeconds.spread(&l.SyncTimes, l.Syncs, l.SyncTotal.Seconds(), 1e-6), groupRecords.spread(&l.Sizes, l.Groups, float64(l.Records), 1),
 		fsyncMax.is(l.SyncMax.Seconds()), logDisk.is(float64(l.DiskBytes)),
 		segmentFiles.is(float64(s.Storage.SegmentFiles)), segmentBytes.is(float64(s.Storage.SegmentBytes)),
 		segmentDead.is(float64(s.Storage.DeadBytes)), tailBytes.is(float64(s.Storage.TailBytes)),
 		identifierBytes.is(float64(s.Storage.FreshBytes), "tail"), identifierBytes.is(float64(s.Storage.IDCacheBytes), "segments"),
-		queuesTotal.is(float64(s.Queues)), partitionsTotal.is(float64(s.Partitions)), leasesTotal.is(float64(s.Leases)),
+		queuesTotal.is(float64(s.Queues)), partitionsTotal.is(float64(s.Partitions)), leasesTotal.is(float64(s.Leases)), groupsTotal.is(float64(s.Groups)), readyTotal.is(float64(s.Ready)),
+		waitingTotal.is(float64(s.Parked), "pop"), waitingTotal.is(float64(s.Fetches), "fetch"),
+		idCacheHits.is(float64(s.Storage.IDCacheHits)), idCacheMisses.is(float64(s.Storage.IDCacheMiss)),
+		checkpointsMade.is(float64(s.Storage.Checkpoints)), checkpointAge.is(seconds(s.Storage.CheckpointAge)),
+		bootSeconds.is(seconds(s.BootTime)), damageFound.is(float64(len(s.Health.Damaged))), diskUsed.is(s.Health.DiskUsedPct / 100),
 	}
 }
+
+// seconds are those of microseconds.
+func seconds(micros int64) float64 { return float64(micros) / float64(broker.Second) }
 
 func oneIf(yes bool) float64 {
 	if yes {

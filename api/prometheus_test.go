@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"queend"
 	"queend/broker"
+	"queend/log"
 )
 
 // scraped returns the lines of the page.
@@ -57,6 +60,9 @@ func TestTheBrokersFiguresAreShown(t *testing.T) {
 		"queen_process_ack_messages_total 1", `queen_cluster_push_messages_total{scope="cluster"} 2`, `queen_cluster_dlq_total{scope="cluster"} 1`,
 		`queen_cluster_ack_total{result="failed",scope="cluster"} 1`, `queen_dlq_depth{scope="cluster"} 1`,
 		`queen_dlq_depth_by_queue{queue="` + label + `"} 1`, `queen_queue_push_messages_per_minute{queue="` + label + `"} 2`,
+		`queend_commit_group_records_bucket{le="+Inf"} 3`, "queend_commit_group_records_count 3", "queen_raft_log_fsync_seconds_count 0",
+		"queend_ready_partitions 1", `queend_waiting_requests{kind="pop"} 0`, "queend_damage_found 0", "queend_consumer_groups 1", "queend_checkpoints_total 0",
+		"queend_id_cache_hits_total 0", "queend_id_cache_misses_total 0",
 		"queen_maintenance_mode_enabled 0", "queen_file_buffer_db_healthy 1", "queen_pop_wildcard_total 1", "queen_raft_storage_full 0",
 	} {
 		hasLine(t, lines, want)
@@ -102,4 +108,18 @@ func TestMetricsInJSON(t *testing.T) {
 		t.Errorf("rss %v", rss)
 	}
 	is(t, at(t, serveWithout(t).ask(200, "GET", "/metrics", ""), "requests"), "total", 0)
+}
+
+func TestPowersOfTwoBecomeBuckets(t *testing.T) {
+	var counts log.Spread
+	counts[0], counts[2], counts[len(counts)-1] = 1, 3, 5
+	var m dto.Metric
+	if err := groupRecords.spread(&counts, 9, 100, 0.5).Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	b := m.Histogram.Bucket
+	if len(b) != len(counts)-1 || b[0].GetUpperBound() != 0.5 || b[0].GetCumulativeCount() != 1 || b[1].GetCumulativeCount() != 1 ||
+		b[2].GetUpperBound() != 2 || b[2].GetCumulativeCount() != 4 || m.Histogram.GetSampleCount() != 9 || m.Histogram.GetSampleSum() != 100 {
+		t.Errorf("%v", &m)
+	}
 }

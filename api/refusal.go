@@ -43,7 +43,7 @@ func (r *request) refusalOf(err error, operation string) (status int, code, text
 		}
 		return statusOf(refused.Code), string(refused.Code), refused.Text
 	}
-	r.server.log.Error("a request failed", "operation", operation, "error", err)
+	r.server.log.Error("a request failed", "request", r.id(), "operation", operation, "error", err)
 	return fasthttp.StatusInternalServerError, string(broker.CodeInternal), operation + " failed: " + err.Error()
 }
 

@@ -21,6 +21,10 @@ type request struct {
 	tenant   queend.ID
 	producer *string // subject of the caller's token, nil without one
 
+	requestID string // see id
+	code      string // of the refusal that was answered, as clients see it
+	mayWait   int64  // how long the client has asked to wait for something, microseconds
+
 	values   [][]byte // segments of the path, decoded
 	segments [8][]byte
 }
@@ -61,6 +65,7 @@ func (r *request) json(status int, write func(dst []byte) []byte) {
 
 // fail answers with the error body. The code may be "", then it is left out.
 func (r *request) fail(status int, code, text string) {
+	r.code = code
 	r.json(status, func(dst []byte) []byte { return appendError(dst, code, text) })
 }
 

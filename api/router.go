@@ -3,6 +3,8 @@ package api
 import (
 	"slices"
 	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // level is what a caller must be allowed to do.
@@ -30,8 +32,10 @@ type route struct {
 // compiled is a route with its pattern split.
 type compiled struct {
 	route
-	segments []string
-	open     bool // ends with *
+	segments  []string
+	open      bool // ends with *
+	operation string
+	seconds   prometheus.Observer // of its answers
 }
 
 // maxSegments is more than any pattern has; longer paths match only *.
@@ -43,10 +47,12 @@ type router struct {
 	open  []*compiled              // those with *, longest first
 }
 
-func newRouter(table []route) router {
+// newRouter compiles the table; o is told of the answers.
+func newRouter(table []route, o *observer) router {
 	var rt router
 	for _, r := range table {
-		c := &compiled{route: r, segments: strings.Split(r.pattern[1:], "/")}
+		c := &compiled{route: r, segments: strings.Split(r.pattern[1:], "/"), operation: operationOf(r.pattern)}
+		c.seconds = o.seconds.WithLabelValues(c.operation)
 		if last := len(c.segments) - 1; c.segments[last] == "*" {
 			c.open, c.segments = true, c.segments[:last]
 			rt.open = append(rt.open, c)

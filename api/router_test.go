@@ -11,7 +11,7 @@ func TestLiteralsWinOverParametersAndParametersOverStars(t *testing.T) {
 	} {
 		table = append(table, route{line[0], line[1], levelReadOnly, nil})
 	}
-	rt := newRouter(table)
+	rt := newRouter(table, newObserver(0))
 	for _, row := range []struct{ method, path, want string }{
 		{"GET", "/", "/"},
 		{"GET", "/api/v1/consumer-groups/lagging", "/api/v1/consumer-groups/lagging"},
@@ -59,7 +59,7 @@ func BenchmarkFindRoute(b *testing.B) {
 	rt := newRouter([]route{
 		{"POST", "/api/v1/push", levelWriteOnly, nil}, {"GET", "/api/v1/pop/queue/:queue", levelReadWrite, nil},
 		{"GET", "/api/v1/pop/queue/:queue/partition/:partition", levelReadWrite, nil},
-	})
+	}, newObserver(0))
 	path := []byte("/api/v1/pop/queue/bills.new/partition/acct-9")
 	var segments [8][]byte
 	b.ReportAllocs()

@@ -39,16 +39,18 @@ type Config struct {
 	Fsync            string        // QUEEN_FSYNC as /health shows it
 	Auth             *Auth         // nil: nobody is asked for a token
 	Now              func() int64  // the broker's clock, microseconds since 1970; nil: the system's
+	SlowRequest      time.Duration // requests that take longer get a line in the log; 0: none do
 }
 
 // Server answers HTTP/1.1 requests by its routes.
 type Server struct {
-	log     *slog.Logger
-	routes  router
-	hangups *hangups
-	bodies  *bodies
-	http    fasthttp.Server
-	limit   int // connections
+	log      *slog.Logger
+	routes   router
+	hangups  *hangups
+	bodies   *bodies
+	observer *observer
+	http     fasthttp.Server
+	limit    int // connections
 
 	broker     atomic.Pointer[broker.Broker] // nil while the data directory is opened
 	config     Config
@@ -67,7 +69,11 @@ func newServer(c Config, table []route) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching for clients that hang up: %w", err)
 	}
-	s := &Server{log: c.Log, routes: newRouter(table), hangups: watcher}
+	o := newObserver(c.SlowRequest)
+	s := &Server{log: c.Log, routes: newRouter(table, o), hangups: watcher, observer: o}
+	if s.now = c.Now; s.now == nil {
+		s.now = func() int64 { return time.Now().UnixMicro() }
+	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -87,6 +93,8 @@ func newServer(c Config, table []route) (*Server, error) {
 		HeaderReceived: s.bodies.received,
 		ExpectHandler:  func(ctx *fasthttp.RequestCtx) int { return s.expect(ctx, c.MaxBodyBytes) },
 		Logger:         slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		// Errors would have the headers of the request in them, tokens too.
+		SecureErrorLogMessage: true,
 		// The listener refuses what is too much, with a body in JSON.
 		Concurrency:                  s.limit + 1,
 		ReadBufferSize:               readBufferBytes,
@@ -125,12 +133,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // handler costs its own request an answer, and no other one.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	r := &request{ctx: ctx, server: s, query: query{args: ctx.QueryArgs()}}
+	began := s.now()
+	defer func() {
+		r.answered()
+		r.timed(began)
+	}()
 	room := s.bodies.take(&ctx.Request.Header)
 	room.shrink(len(ctx.Request.Body()))
 	defer room.release()
 	defer func() {
 		if reason := recover(); reason != nil {
-			s.log.Error("a handler panicked", "method", string(ctx.Method()), "path", string(ctx.URI().PathOriginal()),
+			s.log.Error("a handler panicked", "request", r.id(), "method", string(ctx.Method()), "path", string(ctx.URI().PathOriginal()),
 				"reason", reason, "stack", string(debug.Stack()))
 			ctx.Response.Reset()
 			r.fail(fasthttp.StatusInternalServerError, "internal", "internal error")

@@ -32,9 +32,6 @@ func New(c Config) (*Server, error) {
 	s.limits = limits{push: deadlineOf(c.PushTimeout), statement: deadlineOf(c.StatementTimeout)}
 	s.background = context.Background()
 	s.started = time.Now()
-	if s.now = c.Now; s.now == nil {
-		s.now = func() int64 { return time.Now().UnixMicro() }
-	}
 	s.hostname, _ = os.Hostname() // without one it is ""
 	s.registry = newRegistry(s)
 	return s, nil

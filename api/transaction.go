@@ -59,6 +59,7 @@ func (r *request) badTransaction(err error) {
 	if errors.As(err, new(noQueueError)) {
 		status = fasthttp.StatusOK
 	}
+	r.code = "bad_request"
 	r.json(status, func(dst []byte) []byte {
 		dst = append(dst, `{"transactionId":"`...)
 		dst = append(r.broker.NewID().Append(dst), '"')

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -102,6 +103,15 @@ func (k *publicKey) fits(alg string) bool {
 	return isEd == (alg == "EdDSA")
 }
 
+// warn logs that a fetch failed, and no password of the URL.
+func (s *keySet) warn(why error) {
+	u, err := url.Parse(s.url)
+	if err != nil {
+		panic("auth: a URL that New did not check") // it is not shown: it may have a password
+	}
+	s.log.Warn("the JWKS could not be fetched", "url", u.Redacted(), "error", why)
+}
+
 // update fetches the set unless that was done a moment ago, perhaps while this
 // call waited.
 func (s *keySet) update() {
@@ -118,7 +128,7 @@ func (s *keySet) update() {
 	}
 	keys, err := s.fetch()
 	if err != nil {
-		s.log.Warn("the JWKS could not be fetched", "url", s.url, "error", err)
+		s.warn(err)
 		return
 	}
 	s.mu.Lock()

@@ -1,9 +1,11 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -164,6 +166,23 @@ func TestABadAnswerKeepsTheKeys(t *testing.T) {
 		if _, err := p.v.Verify(signed(t, a, "a")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestAPasswordInTheURLIsNotLogged(t *testing.T) {
+	var text bytes.Buffer
+	c := Config{Algorithm: "RS256", JWKSURL: "http://user:opensesame@127.0.0.1:1/", Now: time.Now, Log: slog.New(slog.NewTextHandler(&text, nil))}
+	v, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Warm()
+	if log := text.String(); !strings.Contains(log, "could not be fetched") || strings.Contains(log, "opensesame") {
+		t.Errorf("the log says %s", log)
+	}
+	c.JWKSURL = "http://user:opensesame@[bad/"
+	if _, err := New(c); err == nil || strings.Contains(err.Error(), "opensesame") {
+		t.Errorf("a bad URL: %v", err)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 // an error nothing in the directory has changed but for the lock.
 func Open(cfg Config) (*Broker, error) {
 	cfg.fill()
+	began := cfg.Now()
 	dir, err := openDataDir(cfg.Dir)
 	if err != nil {
 		return nil, err
@@ -40,6 +41,7 @@ func Open(cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b.start()
+	b.bootTime = cfg.Now() - began
 	return b, nil
 }
 
@@ -70,6 +72,7 @@ func (b *Broker) start() {
 	now := b.now()
 	b.wheel = sched.New(now)
 	b.storage.checkpoints.cutAt = b.cfg.Now()
+	b.storage.made.cutAt.Store(b.storage.checkpoints.cutAt)
 	b.deriveStorage()
 	b.live = true
 	b.checkDisk()

@@ -134,6 +134,7 @@ type Broker struct {
 	spool    spool
 
 	traceNames traceNames
+	bootTime   int64 // that the start took, microseconds
 
 	alarm chan struct{} // told when the wheel's next entry may have come nearer
 	quit  chan struct{}

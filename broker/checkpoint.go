@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"queend"
@@ -35,6 +36,12 @@ type checkpoints struct {
 	cutAt    int64  // when that was, broker clock
 	seenLSN  queend.LSN
 	seenAt   int64 // since when the log has not gone beyond seenLSN, but for what checkpoints add
+}
+
+// checkpointsMade is what metrics show of them.
+type checkpointsMade struct {
+	count atomic.Uint64
+	cutAt atomic.Int64 // of the newest, else when the broker started; broker clock
 }
 
 const (
@@ -269,6 +276,8 @@ var errStopped = errors.New("the broker is closing")
 // adopt adds a finished checkpoint to the chains.
 func (b *Broker) adopt(info chainFileInfo) error {
 	c := &b.storage.checkpoints
+	b.storage.made.count.Add(1)
+	b.storage.made.cutAt.Store(c.cutAt)
 	if !info.isBase() {
 		newest := &c.chains[len(c.chains)-1]
 		newest.files = append(newest.files, info)

@@ -81,6 +81,11 @@ func (c *idCache) put(k idKey, v any, size int) { c.of(k.part).Put(k, v, size+en
 // entryBytes is what the cache itself needs for a part.
 const entryBytes = 128
 
+// asked counts what was asked for and was there, and what was not.
+func (c *idCache) asked() (hits, misses uint64) {
+	return c.parts.Hits() + c.chunks.Hits(), c.parts.Misses() + c.chunks.Misses()
+}
+
 // load reads a part, once however many want it at a time.
 func (c *idCache) load(k idKey, read func() (part any, size int, err error)) (any, error) {
 	c.mu.Lock()

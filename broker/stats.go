@@ -30,7 +30,13 @@ type StorageStats struct {
 	FreshIDs     int   // ids of the tail in the dedup table
 	FreshBytes   int   // the table's memory
 	IDCacheBytes int   // of ids, hashes and filters read from segments
+	IDCacheHits  uint64
+	IDCacheMiss  uint64 // what was asked for and had to be read
 	WheelEntries int
+	Checkpoints  uint64 // made since the start
+	// CheckpointAge is how long ago the newest checkpoint was cut, or the
+	// broker started; microseconds.
+	CheckpointAge int64
 }
 
 // AdmissionStats are figures of the write budget, bytes.
@@ -47,6 +53,7 @@ type Stats struct {
 	Totals                     Totals
 	Queues, Partitions, Groups int
 	Parked                     int // pops that wait
+	Ready                      int // partitions in the rings of groups, hints included
 	Fetches                    int // fetches that wait
 	Leases                     int // lease ids with rows, some of them maybe over
 	DeadLetters                int
@@ -57,6 +64,7 @@ type Stats struct {
 	Spool                      MaintenanceStatus
 	Health                     Health
 	Sync                       log.SyncMode
+	BootTime                   int64 // that the start took, microseconds
 }
 
 // Stats takes the snapshot. It waits for nothing durable.
@@ -64,6 +72,7 @@ func (b *Broker) Stats() Stats {
 	s := Stats{
 		Counters: b.meters.counters(), Log: b.log.Stats(), LogLast: b.log.Last(), LogDurable: b.log.Durable(),
 		Admission: b.storage.admit.stats(), Spool: b.spoolStatus(), Health: b.Health(), Sync: b.cfg.Sync,
+		BootTime: b.bootTime,
 	}
 	b.locked(func() {
 		st := &b.state
@@ -73,6 +82,9 @@ func (b *Broker) Stats() Stats {
 		for _, q := range st.queues {
 			if q.isHidden() {
 				s.Queues--
+			}
+			for _, g := range q.groups {
+				s.Ready += g.d.ring.len()
 			}
 		}
 		for _, w := range b.delivery.waiters {
@@ -93,7 +105,9 @@ func (b *Broker) storageStats() StorageStats {
 	s := StorageStats{
 		SegmentFiles: len(st.files), TailBytes: st.tailBytes, FreshIDs: st.fresh.Len(), FreshBytes: st.fresh.Bytes(),
 		IDCacheBytes: b.storage.ids.parts.Bytes(), WheelEntries: b.wheel.Len(),
+		Checkpoints: b.storage.made.count.Load(), CheckpointAge: max(b.cfg.Now()-b.storage.made.cutAt.Load(), 0),
 	}
+	s.IDCacheHits, s.IDCacheMiss = b.storage.ids.asked()
 	for _, f := range st.files {
 		s.SegmentBytes += f.bytes
 		s.DeadBytes += f.dead

@@ -25,6 +25,7 @@ type storage struct {
 	checkpointing, flushing, merging, retaining, backing sync.Mutex
 
 	checkpoints checkpoints // under checkpointing
+	made        checkpointsMade
 
 	// Under the broker's lock:
 	nextFile  queend.FileID // highest number given

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -172,5 +173,44 @@ func TestS3_TheDocumentAndABackupAreServed(t *testing.T) {
 	got := e.post("/internal/backup", "").want(http.StatusOK)
 	if len(got.body) == 0 || got.header.Get("Content-Type") != "application/x-tar" {
 		t.Errorf("%v, %d bytes", got.header, len(got.body))
+	}
+}
+
+// TestS2_NothingSecretIsLogged makes a broker that logs all it can meet every
+// kind of secret, in what is answered and in what is refused.
+func TestS2_NothingSecretIsLogged(t *testing.T) {
+	key := strings.Repeat("5ec2e7c0", 8)
+	b, e := own(t, "LOG_LEVEL=debug", "QUEEN_SLOW_REQUEST_MS=1", "JWT_ENABLED=true", "JWT_SECRET="+jwtSecret, "JWT_ALGORITHM=auto",
+		"JWT_JWKS_URL=http://user:opensesame@127.0.0.1:1/keys", "QUEEN_ENCRYPTION_KEY="+key)
+	good := token(`{"role":"admin","sub":"alice"}`)
+	const payload = "the-payload-of-nobody-else"
+	user := e.with("Authorization", "Bearer "+good)
+	q := e.queue()
+	user.post("/api/v1/configure", `{"queue":`+quote(q)+`,"options":{"encryptionEnabled":true,"deadLetterQueue":true}}`).want(http.StatusOK)
+	user.pushItems(item(q, "p", "a", quote(payload)))
+	user.ack("", user.pop(q), "a=dlq")
+	user.post("/api/v1/push", `{"items":[`+quote(payload)).want(http.StatusBadRequest)
+	user.post("/api/v1/fetch", `{"entries":[{"queue":`+quote(q)+`,"offset":0}],"maxWaitMs":0}`).want(http.StatusOK)
+	user.get("/api/v1/pop/queue/" + q + "?wait=true&timeout=20&access_token=" + good).want(http.StatusNoContent)
+	bad := good[:len(good)-6] + "AAAAAA"
+	e.with("Authorization", bad).get("/api/v1/dlq").want(http.StatusUnauthorized)
+	// A key that is not known makes the broker ask for the published ones.
+	unknown := signed(`{"alg":"RS256","kid":"who"}`, `{"role":"admin"}`, jwtSecret)
+	e.with("Authorization", unknown).get("/api/v1/dlq").want(http.StatusUnauthorized)
+	rawExchange(e, "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+good+"\r\nContent-Length: "+payload+"\r\n\r\n")
+	b.Stop()
+	log := b.logText()
+	for _, want := range []string{"JWKS could not be fetched", "stopped"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not say %q", want)
+		}
+	}
+	for what, secret := range map[string]string{
+		"token": good, "signature": good[strings.LastIndexByte(good, '.')+1:], "bad token": bad, "token of another kind": unknown,
+		"payload": payload, "encryption key": key, "JWT secret": jwtSecret, "password of a URL": "opensesame",
+	} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has the %s", what)
+		}
 	}
 }

@@ -12,12 +12,14 @@ type Stats struct {
 	Groups  uint64
 	Records uint64
 	Bytes   uint64 // of groups as written, with their headers
+	Sizes   Spread // groups by their records
 
 	// Syncs are those a commit waits for. At the end of a segment the library syncs
 	// as part of the write, and the time includes both.
 	Syncs     uint64
 	SyncTotal time.Duration
 	SyncMax   time.Duration
+	SyncTimes Spread // syncs by microseconds
 
 	Synced      queend.LSN // through here records survive a power cut, in every mode
 	Generations int        // on disk
@@ -117,6 +119,7 @@ func (l *Log) commit(g *group) error {
 	if len(g.recs) > 0 {
 		l.stats.Groups++
 		l.stats.Records += uint64(len(g.recs))
+		l.stats.Sizes.add(uint64(len(g.recs)))
 	}
 	if cap(g.recs) <= maxSpare {
 		clear(g.recs)
@@ -177,6 +180,7 @@ func (l *Log) countSync(start time.Time, last queend.LSN) {
 	l.stats.Syncs++
 	l.stats.SyncTotal += took
 	l.stats.SyncMax = max(l.stats.SyncMax, took)
+	l.stats.SyncTimes.add(uint64(took.Microseconds()))
 }
 
 func (l *Log) now() time.Time {

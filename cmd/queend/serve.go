@@ -34,6 +34,7 @@ func serve(c *config, stderr io.Writer) int {
 	}
 	server, err := api.New(api.Config{
 		MaxBodyBytes: int(c.maxBody), Log: logger, Tenancy: c.tenancy, Version: version, Fsync: c.fsync, Auth: tokens, Now: c.broker.Now,
+		SlowRequest:      time.Duration(c.slowMS) * time.Millisecond,
 		BodyHold:         time.Duration(c.broker.AdmitHoldMS) * time.Millisecond,
 		PushTimeout:      time.Duration(c.broker.DefaultTimeoutMS) * time.Millisecond,
 		StatementTimeout: time.Duration(c.stmtMS) * time.Millisecond,

@@ -26,6 +26,7 @@ type config struct {
 	tlsKey   string
 	logLevel string
 	logJSON  bool
+	slowMS   int64
 	keyNote  string // what to say about the encryption key at boot
 	hotlist  bool
 	dedupOn  bool
@@ -180,6 +181,8 @@ var settings = []setting{
 	{name: "LOG_LEVEL", def: "info", effect: "debug, info, warn or error", set: setLogLevel},
 	{name: "QUEEN_LOG_JSON", def: "false", effect: "log JSON instead of text",
 		set: toggle(func(c *config) *bool { return &c.logJSON })},
+	{name: "QUEEN_SLOW_REQUEST_MS", def: "1000", effect: "a request that takes longer gets a line in the log, ms; 0: none does",
+		set: number(0, func(c *config) *int64 { return &c.slowMS })},
 	{name: "RETENTION_BATCH_SIZE", def: "", effect: "accepted and ignored: a cycle works in bounded steps of its own",
 		set: ignored("RETENTION_BATCH_SIZE is ignored: a retention cycle works in bounded steps of its own")},
 	{name: "STATS_INTERVAL_MS", def: "", effect: "accepted and ignored: figures are counted as they are asked for",
