@@ -24,6 +24,7 @@ const stopTime = 5 * time.Second
 // serve runs the broker until a signal or a failure ends it.
 func serve(c *config, stderr io.Writer) int {
 	logger := newLogger(c, stderr)
+	paceCollector()
 	failed := make(chan error, 1)
 	c.broker.Log = logger
 	c.broker.Now = newClock()
