@@ -210,17 +210,6 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	openTest(t, b.cfg)
 }
 
-func TestANewerFormatIsRefusedSayingSo(t *testing.T) {
-	c := newClock()
-	dir, _ := storedWorld(t, c)
-	if err := os.WriteFile(filepath.Join(dir, "FORMAT"), []byte("queend 2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(testConfig(dir, c)); !errors.Is(err, ErrFormat) || errors.Is(err, ErrDamaged) {
-		t.Fatal(err)
-	}
-}
-
 // F9: idle or consumed data stayed on disk for ever; idling wrote.
 func TestAnIdleBrokerEmptiesItsLog(t *testing.T) {
 	c := newClock()
