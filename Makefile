@@ -60,11 +60,14 @@ linear: ## look for an order that explains concurrent histories, for LINEAR_TIME
 stress: ## run everything at once under the race detector, for STRESS_TIME
 	STRESS_TIME=$(STRESS_TIME) STRESS_SEED=$(STRESS_SEED) $(GO) test -race -count=1 -timeout 0 -run '^TestStress$$' -v ./linear
 
-deps: ## install the real records that tests push, and strace
+deps: ## install the real records that tests push, strace and promtool
 	@test -d /usr/share/iso-codes/json || { apt-get update -qq && apt-get install -y -qq iso-codes; } || \
 	  echo "iso-codes is missing: the tests that push its records are skipped"
 	@command -v strace >/dev/null || { apt-get update -qq && apt-get install -y -qq strace; } || \
 	  echo "strace is missing: the tests that read system calls are skipped"
+	@command -v promtool >/dev/null || { cd $$(mktemp -d) && apt-get update -qq && apt-get download -qq -o APT::Sandbox::User=root prometheus && \
+	  dpkg-deb -x prometheus_*.deb . && install usr/bin/promtool /usr/local/bin/ && rm -rf "$$PWD"; } || \
+	  echo "promtool is missing: the test that has it check the alerts is skipped"
 
 bench-tool: ## build bin/bench, a module of its own
 	CGO_ENABLED=0 $(GO) build -C bench -trimpath -o ../bin/bench .
