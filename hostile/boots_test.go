@@ -36,6 +36,7 @@ func TestABrokerThatStartsSaysSoAndNeverThatAQueueIsEmpty(t *testing.T) {
 			t.Fatal("the broker does not become ready")
 		}
 		query := []string{"autoAck=true", "autoAck=true&wait=true&timeout=50"}[i%2]
+		health, healthErr := n.try(context.Background(), "GET", "/health", nil)
 		a, err := n.try(context.Background(), "GET", fmt.Sprint("/api/v1/pop/queue/q", i%queues, "?", query), nil)
 		switch {
 		case err != nil: // it does not listen yet
@@ -44,6 +45,9 @@ func TestABrokerThatStartsSaysSoAndNeverThatAQueueIsEmpty(t *testing.T) {
 			starting++
 			if !json.Valid(a.body) || a.header.Get("Retry-After") == "" {
 				t.Errorf("503 without a Retry-After or with %q", a.body)
+			}
+			if healthErr == nil && (health.status != 503 || !strings.Contains(string(health.body), `"progress"`)) {
+				t.Errorf("before that /health said %d %s", health.status, health.body)
 			}
 		case a.status == 200 && bytes.Contains(a.body, []byte(`"transactionId"`)):
 			served = time.Since(began)
