@@ -22,6 +22,7 @@ type shape struct {
 	Backlog     int      `json:"backlog,omitempty"`         // messages stored before a round of consumers
 	Messages    int      `json:"messages,omitempty"`        // stored in all
 	Traffic     int      `json:"traffic,omitempty"`         // partitions in use of those that are there
+	Again       int      `json:"again,omitempty"`           // ids pushed once more
 	IDs         string   `json:"ids,omitempty"`             // of the broker's messages: "" version 7 of now, "fixed" version 7 that can be told again, "random" version 4
 	Env         []string `json:"env,omitempty"`             // of the broker
 }
@@ -129,7 +130,7 @@ func hangUp(feeders []*feeder) {
 	}
 }
 
-// push makes the next batch and stores it. at is when it was due.
+// next makes the next batch and stores it. at is when it was due.
 func (d *feeder) next(at int64) error {
 	lane := d.lanes[d.at%len(d.lanes)]
 	seq := d.bed.sent[lane]

@@ -131,6 +131,34 @@ func TestRowsOnEverySystem(t *testing.T) {
 	}
 }
 
+// The rows about the broker alone, and the profiles it writes meanwhile.
+func TestRowsOfTheBrokerAlone(t *testing.T) {
+	dir := t.TempDir()
+	out := bench(t, "run", "-quick", "-rows", "4,8,10,11a,11b,12,13", "-systems", "queend", "-out", dir)
+	if strings.Contains(out, `"void"`) {
+		t.Errorf("a row is void:\n%s", out)
+	}
+	for _, name := range []string{"push-spread-rate.svg", "many-take.svg", "stored-stored.svg", "growth-partitions.svg", "soak-memory.svg"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Contains(text, []byte("</svg>")) {
+			t.Errorf("%s is no plot (%v)", name, err)
+		}
+	}
+}
+
+func TestProfilesAreFetched(t *testing.T) {
+	for _, mode := range []string{"cpu", "mem", "mutex", "block", "trace"} {
+		dir := t.TempDir()
+		bench(t, "run", "-quick", "-rows", "2", "-systems", "queend", "-profile", mode, "-out", dir)
+		found, err := filepath.Glob(filepath.Join(dir, "2-queend-*"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %v, %v", mode, found, err)
+		}
+		if info, err := os.Stat(found[0]); err != nil || info.Size() == 0 {
+			t.Errorf("%s: an empty profile (%v)", found[0], err)
+		}
+	}
+}
+
 func TestUsageListsTheScenarios(t *testing.T) {
 	var out, errOut bytes.Buffer
 	if code := run(context.Background(), nil, &out, &errOut); code != 0 {

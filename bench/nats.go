@@ -19,10 +19,13 @@ import (
 type natsMode struct {
 	always bool // sync before the acknowledgement
 	atomic bool // a batch is one atomic batch, not many messages in flight
+
+	confirmed bool // consumers wait until the server confirms their acks
 }
 
 var (
 	natsAlways  = natsMode{always: true}
+	natsSure    = natsMode{always: true, confirmed: true}
 	natsAtomic  = natsMode{always: true, atomic: true}
 	natsDefault = natsMode{}
 )
@@ -75,7 +78,11 @@ func (p *natsPeer) promise() string {
 	} else {
 		text += "; the messages of a batch are published at once and all acknowledgements awaited"
 	}
-	return text + "; one server, file storage, 1 replica, the lanes are subjects of 8 streams; pull consumers, one ack per message, which the server does not confirm; no duplicate window is used"
+	text += "; one server, file storage, 1 replica, the lanes are subjects of 8 streams; no duplicate window is used; pull consumers that ask ahead, one ack per message"
+	if p.mode.confirmed {
+		return text + ", those of a batch sent at once and all confirmed by the server"
+	}
+	return text + ", which the server does not confirm"
 }
 
 func (p *natsPeer) server() *process { return p.process }
@@ -221,33 +228,84 @@ func (p *natsPeer) consumer(ctx context.Context, n int, how consumption) (consum
 	if err != nil {
 		return nil, err
 	}
-	c := &natsConsumer{conn: nc, batch: how.batch, wait: max(how.wait, 200*time.Millisecond), arrived: make(chan jetstream.Msg, 2*natsAhead*natsStreams)}
+	c := &natsConsumer{conn: nc, batch: how.batch, wait: max(how.wait, 200*time.Millisecond), confirmed: p.mode.confirmed,
+		arrived: make(chan jetstream.Msg, 2*natsAhead*natsStreams)}
 	for stream := n; stream < natsStreams; stream += how.consumers {
 		from, err := js.Consumer(ctx, streamName(stream), loadGroup)
 		if err != nil {
 			nc.Close()
 			return nil, err
 		}
-		if _, err := from.Consume(func(m jetstream.Msg) { c.arrived <- m }, jetstream.PullMaxMessages(natsAhead)); err != nil {
-			nc.Close()
-			return nil, err
-		}
+		c.from = append(c.from, from)
+	}
+	if !c.confirmed {
+		return c, nil
+	}
+	c.inbox = nc.NewInbox()
+	if c.answers, err = nc.SubscribeSync(c.inbox); err != nil {
+		nc.Close()
+		return nil, err
 	}
 	return c, nil
 }
 
 // natsConsumer takes from the streams that are its own.
 type natsConsumer struct {
-	conn    *nats.Conn
-	batch   int
-	wait    time.Duration
-	arrived chan jetstream.Msg
-	taken   []jetstream.Msg
+	conn      *nats.Conn
+	batch     int
+	wait      time.Duration
+	from      []jetstream.Consumer // asked as soon as somebody takes
+	arrived   chan jetstream.Msg
+	taken     []jetstream.Msg
+	confirmed bool
+	inbox     string // where the server confirms
+	answers   *nats.Subscription
 }
+
+// start asks for messages ahead.
+func (c *natsConsumer) start() error {
+	for _, from := range c.from {
+		if _, err := from.Consume(func(m jetstream.Msg) { c.arrived <- m }, jetstream.PullMaxMessages(natsAhead)); err != nil {
+			return err
+		}
+	}
+	c.from = nil
+	return nil
+}
+
+// ack acknowledges what was taken.
+func (c *natsConsumer) ack() error {
+	for _, m := range c.taken {
+		if !c.confirmed {
+			if err := m.Ack(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.conn.PublishRequest(m.Reply(), c.inbox, []byte("+ACK")); err != nil {
+			return err
+		}
+	}
+	if !c.confirmed {
+		return nil
+	}
+	for range c.taken {
+		if _, err := c.answers.NextMsg(callLimit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until the server has read all acks.
+func (c *natsConsumer) settle() error { return c.conn.Flush() }
 
 func (c *natsConsumer) close() { c.conn.Close() }
 
 func (c *natsConsumer) take(in *intake) error {
+	if err := c.start(); err != nil {
+		return err
+	}
 	began := in.clock.now()
 	c.taken = c.taken[:0]
 	select {
@@ -271,12 +329,7 @@ func (c *natsConsumer) take(in *intake) error {
 		}
 	}
 	in.flush()
-	for _, m := range c.taken {
-		if err := m.Ack(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.ack()
 }
 
 // audit reads the streams from their beginning.

@@ -156,7 +156,7 @@ func (k ids) put(dst []byte, s slot, nowMS int64) {
 		return
 	}
 	if k.fixedMS != 0 {
-		nowMS = k.fixedMS + int64(s.seq>>6)
+		nowMS = k.fixedMS + int64(s.seq/100) // a batch has one time, the next a later one
 	}
 	putUUID(dst, uint64(nowMS)<<16|0x7000|uint64(s.seq)&0xfff, low)
 }

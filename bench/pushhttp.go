@@ -35,7 +35,7 @@ func (p *pusherHTTP) producerTo(ctx context.Context, queue string, batch int) (*
 	if err != nil {
 		return nil, err
 	}
-	h := &httpProducer{conn: c, ids: p.ids, want: queuedWord}
+	h := &httpProducer{conn: c, ids: p.ids}
 	h.prepare(queue, batch)
 	return h, nil
 }
@@ -44,16 +44,13 @@ func (p *pusherHTTP) producerTo(ctx context.Context, queue string, batch int) (*
 type httpProducer struct {
 	conn     *conn
 	ids      ids
-	want     []byte // what the answer must say about each item
 	request  []byte
 	lanes    []int // where the names of the partitions stand in request
 	txns     []int // the transaction ids
 	payloads []int
 }
 
-var (
-	queuedWord = []byte(`"status":"queued"`)
-)
+var queuedWord = []byte(`"status":"queued"`)
 
 // prepare makes the request.
 func (h *httpProducer) prepare(queue string, batch int) {
@@ -81,8 +78,20 @@ func (h *httpProducer) prepare(queue string, batch int) {
 }
 
 func (h *httpProducer) push(items []slot, at int64) error {
+	status, body, err := h.send(items, at)
+	if err != nil {
+		return err
+	}
+	if status != 201 || bytes.Count(body, queuedWord) != len(items) {
+		return fmt.Errorf("a push of %d was answered %d: %.300s", len(items), status, body)
+	}
+	return nil
+}
+
+// send pushes the items and returns the answer, which is valid until the next one.
+func (h *httpProducer) send(items []slot, at int64) (status int, body []byte, err error) {
 	if len(items) != len(h.lanes) {
-		return fmt.Errorf("%d items for a batch of %d", len(items), len(h.lanes))
+		return 0, nil, fmt.Errorf("%d items for a batch of %d", len(items), len(h.lanes))
 	}
 	nowMS := time.Now().UnixMilli()
 	for i, s := range items {
@@ -91,14 +100,7 @@ func (h *httpProducer) push(items []slot, at int64) error {
 		fillPayload(h.request[h.payloads[i]:], s, at)
 	}
 	_ = h.conn.net.SetDeadline(time.Now().Add(callLimit)) // fails on a closed connection only, as the push then does
-	status, body, err := h.conn.roundTrip(h.request)
-	if err != nil {
-		return err
-	}
-	if status != 201 || bytes.Count(body, h.want) != len(items) {
-		return fmt.Errorf("a push of %d was answered %d: %.300s", len(items), status, body)
-	}
-	return nil
+	return h.conn.roundTrip(h.request)
 }
 
 func (h *httpProducer) close() { h.conn.close() }

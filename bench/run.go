@@ -19,6 +19,11 @@ var rowKinds = map[string]func(ctx context.Context, r *runner, f *scenarioFile) 
 	"consume": measureRounds,
 	"both":    measureRounds,
 	"wake":    runWake,
+	"many":    runMany,
+	"growth":  runGrowth,
+	"stored":  runStored,
+	"dedup":   runDedup,
+	"soak":    runSoak,
 }
 
 // runner is one run of the command run.

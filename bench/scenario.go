@@ -23,7 +23,7 @@ type scenarioFile struct {
 	Row     string  `json:"row"`
 	Name    string  `json:"name"`
 	Title   string  `json:"title"`
-	Kind    string  `json:"kind"` // push, consume, both, wake, many, stored, dedup, soak
+	Kind    string  `json:"kind"` // push, consume, both, wake, many, growth, stored, dedup, soak
 	Seconds float64 `json:"seconds,omitempty"`
 	WarmUp  float64 `json:"warm_up,omitempty"` // seconds
 	Rounds  int     `json:"rounds,omitempty"`
@@ -142,12 +142,12 @@ func pick(rows []*scenarioFile, asked string) ([]*scenarioFile, error) {
 	if asked == "" {
 		return slices.DeleteFunc(rows, func(f *scenarioFile) bool { return f.Apart }), nil
 	}
-	var picked []*scenarioFile
+	wanted := map[*scenarioFile]bool{}
 	for word := range strings.SplitSeq(asked, ",") {
 		found := false
 		for _, f := range rows {
-			if f.Row == word || f.Name == word {
-				picked = append(picked, f)
+			if f.Row == word || f.Name == word || slices.Contains(strings.Split(f.Row, "+"), word) {
+				wanted[f] = true
 				found = true
 			}
 		}
@@ -155,7 +155,7 @@ func pick(rows []*scenarioFile, asked string) ([]*scenarioFile, error) {
 			return nil, fmt.Errorf("no row %q", word)
 		}
 	}
-	return picked, nil
+	return slices.DeleteFunc(rows, func(f *scenarioFile) bool { return !wanted[f] }), nil
 }
 
 // only drops the entries of other systems, and the targets that need them.
