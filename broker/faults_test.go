@@ -252,3 +252,30 @@ func TestF45AStartRemovesAllThatIsOldWithinTwoCycles(t *testing.T) {
 		t.Errorf("hot begins at %d", got)
 	}
 }
+
+// A checkpoint that is right but for its place in the log stops the start, and
+// repair does without it: the older one and the log have everything.
+func TestF8RepairDoesWithoutAMisplacedCheckpoint(t *testing.T) {
+	r := positions(t)
+	moveField(t, r.newest(), 36, 3, true)
+	if _, err := Open(r.cfg); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("the start says %v", err)
+	}
+	damaged := 0
+	r.must(Verify(r.cfg.Dir, func(d Damage) {
+		if !d.Moot {
+			damaged++
+		}
+	}))
+	if damaged == 0 {
+		t.Error("verify finds nothing")
+	}
+	repair, err := RepairDir(r.cfg.Dir, true)
+	r.must(err)
+	if len(repair.Losses) > 0 {
+		t.Errorf("it costs %v", repair.Losses)
+	}
+	if opened, whole := r.same(); !opened || !whole {
+		t.Errorf("after the repair: opened %v, everything delivered %v", opened, whole)
+	}
+}
