@@ -101,6 +101,11 @@ type rig struct {
 
 const patience = 20 * time.Second
 
+// flushFailed is what an ack is told when the log could not be written: like
+// any failure of the broker's it says nothing of what a start will find. The
+// time between a cut and the end of the process is enough for such an answer.
+const flushFailed = "ack flush failed; lease will expire and redeliver"
+
 // do carries out a call.
 func (r *rig) do(c *call) reply {
 	ctx, done := context.WithTimeout(context.Background(), patience)
@@ -141,6 +146,9 @@ func (r *rig) run(ctx context.Context, c *call, out *reply) (err error) {
 	case "ack":
 		results, err := r.b.Ack(ctx, tenant, c.Group, ackItems(c.Acks))
 		for _, a := range results {
+			if err == nil && a.Error == flushFailed {
+				err = errors.New(a.Error)
+			}
 			out.Acked = append(out.Acked, acked{a.Success, a.DLQ, a.Error})
 		}
 		return err

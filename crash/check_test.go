@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -372,7 +373,7 @@ func shelf() string {
 }
 
 // checkSnap writes an image out and checks it. A check that hangs is wrong.
-func checkSnap(image *snap, h past, ahead int64, whole bool) error {
+func checkSnap(image *snap, h past, ahead int64, whole bool) (err error) {
 	dir, err := os.MkdirTemp(shelf(), "queend-image-")
 	if err != nil {
 		return err
@@ -381,6 +382,12 @@ func checkSnap(image *snap, h past, ahead int64, whole bool) error {
 	if err := image.writeTo(dir); err != nil {
 		return err
 	}
+	defer func() {
+		if out := os.Getenv("CRASH_OUT"); err != nil && out != "" {
+			kept := filepath.Join(out, filepath.Base(dir))
+			err = errors.Join(err, image.writeTo(kept), fmt.Errorf("the image is in %s", kept))
+		}
+	}()
 	result := make(chan error, 1)
 	go func() { result <- checkImage(dir+"/data", h, ahead, whole) }()
 	select {

@@ -142,6 +142,8 @@ func (s *session) load(round int, d time.Duration) {
 	case <-s.c.gone: // its log failed
 	}
 	s.d.cut()
+	// The broker may be there a little longer, with a disk that is gone.
+	time.Sleep(time.Duration(round%3) * 10 * time.Millisecond)
 	s.c.kill()
 	all.Wait()
 }
