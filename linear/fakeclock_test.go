@@ -328,3 +328,84 @@ func TestPopFindsWhatIsDueBeforeTheTimerDoes(t *testing.T) {
 	s.now.Add(10100 * broker.Millisecond)
 	s.pop("b")
 }
+
+// retry sends all of a pop back, to be delivered again after some seconds.
+func (s *still) retry(res *broker.PopResult, seconds int64) {
+	s.Helper()
+	last := &res.Messages[len(res.Messages)-1]
+	said, err := s.b.Ack(context.Background(), broker.DefaultTenant, "", []broker.AckItem{{
+		TxnID: last.TxnID, Partition: last.PartitionUUID.String(), Lease: res.LeaseID.String(), Signal: broker.Retry, DelayMS: seconds * 1000,
+	}})
+	s.must(err)
+	if !said[0].Success {
+		s.Fatalf("retry: %+v", said[0])
+	}
+}
+
+// TestSpacedRetriesPassAfterTheClockWentBack: a retry comes when its time has
+// gone by, no later.
+func TestSpacedRetriesPassAfterTheClockWentBack(t *testing.T) {
+	for _, jump := range jumps[:2] {
+		t.Run(jump.name, func(t *testing.T) {
+			s := newStill(t)
+			s.push("a")
+			s.retry(s.pop("a"), 10)
+			jump.do(s)
+			s.step(9 * broker.Second)
+			s.pop("")
+			s.step(1100 * broker.Millisecond)
+			s.pop("a")
+		})
+	}
+}
+
+// TestAnHourOnIsAnHourGone: what waits for a time is due when the clock has
+// passed it, however it got there.
+func TestAnHourOnIsAnHourGone(t *testing.T) {
+	on := map[string]func(*still){
+		"while it runs":    func(s *still) { s.step(broker.Hour) },
+		"while it is down": func(s *still) { s.restart(broker.Hour); s.step(0) },
+	}
+	for name, jump := range on {
+		for _, option := range []string{"delayedProcessing", "windowBuffer"} {
+			t.Run(option+" "+name, func(t *testing.T) {
+				s := newStill(t)
+				s.configure(number64(option, 600))
+				s.push("a")
+				s.pop("")
+				jump(s)
+				s.pop("a")
+			})
+		}
+		t.Run("retry "+name, func(t *testing.T) {
+			s := newStill(t)
+			s.push("a")
+			s.retry(s.pop("a"), 600)
+			s.pop("")
+			jump(s)
+			s.pop("a")
+		})
+		t.Run("retention "+name, func(t *testing.T) {
+			s := newStill(t)
+			s.configure(broker.Setting{Name: "retentionEnabled", Bool: true}, number64("retentionSeconds", 600))
+			s.push("a")
+			s.left(1)
+			jump(s)
+			s.left(0)
+		})
+		t.Run("duplicates "+name, func(t *testing.T) {
+			s := newStill(t)
+			s.configure(number64("dedupWindowSeconds", 600))
+			s.push("a")
+			s.push("a")
+			if n := s.rising(); n != 1 {
+				t.Fatalf("%d messages in the window, want one", n)
+			}
+			jump(s)
+			s.push("a")
+			if n := s.rising(); n != 2 {
+				t.Fatalf("%d messages behind the window, want two", n)
+			}
+		})
+	}
+}
