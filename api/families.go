@@ -147,7 +147,6 @@ var (
 	segmentFiles    = gauge("queend_segment_files", "Segment files.")
 	segmentBytes    = gauge("queend_segment_bytes", "Their size.")
 	segmentDead     = gauge("queend_segment_dead_bytes", "Bytes of them that are needed no more.")
-	damagedPlaces   = gauge("queend_damaged_places", "Places of segment files found damaged since the start, up to 16: what they held is not served.")
 	tailBytes       = gauge("queend_tail_bytes", "Messages in memory that are in no segment yet.")
 	identifierBytes = gauge("queend_dedup_memory_bytes", "Memory of transaction ids, by where they are from.", "kind")
 	queuesTotal     = gauge("queend_queues", "Queues.")

@@ -99,7 +99,7 @@ func storeMetrics(s *broker.Stats) []prometheus.Metric {
 		fsyncSeconds.spread(&l.SyncTimes, l.Syncs, l.SyncTotal.Seconds(), 1e-6), groupRecords.spread(&l.Sizes, l.Groups, float64(l.Records), 1),
 		fsyncMax.is(l.SyncMax.Seconds()), logDisk.is(float64(l.DiskBytes)),
 		segmentFiles.is(float64(s.Storage.SegmentFiles)), segmentBytes.is(float64(s.Storage.SegmentBytes)),
-		segmentDead.is(float64(s.Storage.DeadBytes)), damagedPlaces.is(float64(len(s.Health.Damaged))), tailBytes.is(float64(s.Storage.TailBytes)),
+		segmentDead.is(float64(s.Storage.DeadBytes)), tailBytes.is(float64(s.Storage.TailBytes)),
 		identifierBytes.is(float64(s.Storage.FreshBytes), "tail"), identifierBytes.is(float64(s.Storage.IDCacheBytes), "segments"),
 		queuesTotal.is(float64(s.Queues)), partitionsTotal.is(float64(s.Partitions)), leasesTotal.is(float64(s.Leases)), groupsTotal.is(float64(s.Groups)), readyTotal.is(float64(s.Ready)),
 		waitingTotal.is(float64(s.Parked), "pop"), waitingTotal.is(float64(s.Fetches), "fetch"),

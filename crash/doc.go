@@ -8,7 +8,12 @@
 // subset. Each such image is opened and compared with all that the broker
 // had answered until then.
 //
+// Steps of the disk can also fail, each once; what the broker does then is
+// checked in the same way.
+//
 // The tests need /dev/fuse and root, and run with QUEEND_CRASH=1 only: make
-// crash. The process that serves the file system never opens a file on it;
+// crash. CRASH_SEED is where chance begins, CRASH_TIME how long load goes on,
+// CRASH_OUT a directory for images that were wrong; with CRASH_LOG=1 brokers
+// write their log to stderr. The process that serves the file system never opens a file on it;
 // who does hangs, unkillably, when it exits.
 package crash

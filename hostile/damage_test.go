@@ -17,7 +17,7 @@ func (n *node) damagedPlaces() (named []string, counted string) {
 		n.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(n.must(200, "GET", "/metrics/prometheus", "").body)) {
-		if rest, ok := strings.CutPrefix(line, "queend_damaged_places "); ok {
+		if rest, ok := strings.CutPrefix(line, "queend_damage_found "); ok {
 			counted = strings.TrimSpace(rest)
 		}
 	}
