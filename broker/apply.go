@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"queend"
-	"queend/dedup"
 	"queend/index"
 	"queend/segment"
 )
@@ -207,7 +206,7 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 		p.tail = append(p.tail, tailMessage{raw: raw, time: stamp})
 		p.end = off + 1
 		_, txn := p.txnAt(off)
-		s.fresh.Add(dedup.Hash(p.id, segment.Hash(txn)), off)
+		s.fresh.Add(hashIn(p, segment.Hash(txn)), off)
 		s.tailBytes += int64(len(raw))
 	}
 	p.lastTime = stamp

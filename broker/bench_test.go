@@ -13,8 +13,9 @@ import (
 )
 
 // benchPush measures pushes of n items of 256 bytes by parallel callers over
-// 64 partitions, without waiting for the disk.
-func benchPush(b *testing.B, n int) {
+// 64 partitions, without waiting for the disk. All items of a push go to one
+// partition, or each to another one of 6,400.
+func benchPush(b *testing.B, n int, spread bool) {
 	br, err := Open(Config{
 		Dir: b.TempDir(), Now: func() int64 { return time.Now().UnixMicro() }, Sync: log.SyncNever,
 	})
@@ -36,6 +37,9 @@ func benchPush(b *testing.B, n int) {
 				for j := range id {
 					id[j] = byte(rnd.Uint32())
 				}
+				if spread {
+					name = fmt.Sprintf("p%d", rnd.IntN(6400))
+				}
 				items[i] = PushItem{Queue: "bench", Partition: name, TxnID: id.Append(nil), Payload: payload}
 			}
 			if _, err := br.Push(context.Background(), DefaultTenant, nil, items); err != nil {
@@ -47,5 +51,6 @@ func benchPush(b *testing.B, n int) {
 	b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "msg/s")
 }
 
-func BenchmarkPush1(b *testing.B)   { benchPush(b, 1) }
-func BenchmarkPush100(b *testing.B) { benchPush(b, 100) }
+func BenchmarkPush1(b *testing.B)         { benchPush(b, 1, false) }
+func BenchmarkPush100(b *testing.B)       { benchPush(b, 100, false) }
+func BenchmarkPush100Spread(b *testing.B) { benchPush(b, 100, true) }

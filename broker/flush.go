@@ -83,14 +83,14 @@ func (b *Broker) flush() (queend.LSN, error) {
 	s := &b.storage
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	spans, drop := b.takeTails()
+	spans, sealed := b.takeTails()
 	if len(spans) == 0 {
-		b.locked(func() { b.dropFresh(drop) })
+		b.locked(func() { s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow()) })
 		return 0, nil
 	}
 	files, err := b.writeSpans(spans)
 	if err != nil {
-		b.giveBack(spans, drop)
+		b.giveBack(spans)
 		return 0, fmt.Errorf("flush: %w", err)
 	}
 	s.step("segments written")
@@ -101,7 +101,7 @@ func (b *Broker) flush() (queend.LSN, error) {
 			files[i].announce(t, nil, nil)
 		}
 		lsn = b.commit(t)
-		b.dropFresh(drop)
+		s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow())
 	})
 	s.step("flushed")
 	s.admit.changed()
@@ -109,14 +109,14 @@ func (b *Broker) flush() (queend.LSN, error) {
 }
 
 // takeTails empties the list of partitions with a tail and returns what they
-// hold, and the generations of fresh ids that are in it. Messages pushed
+// hold, and how many generations of ids are sealed with it. Messages pushed
 // meanwhile are in it or in the next flush.
-func (b *Broker) takeTails() (spans []span, drop []uint64) {
+func (b *Broker) takeTails() (spans []span, sealed int) {
 	s := &b.storage
 	var list []*partition
 	b.locked(func() {
 		list, s.tails = s.tails, nil
-		drop, s.sealed = append(s.sealed, b.state.fresh.Seal()), nil
+		sealed = s.recent.seal(&b.state)
 	})
 	spans = make([]span, 0, len(list))
 	for part := range slices.Chunk(list, snapshotStep) {
@@ -137,26 +137,18 @@ func (b *Broker) takeTails() (spans []span, drop []uint64) {
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.id, b.id) })
-	return spans, drop
+	return spans, sealed
 }
 
 // giveBack undoes takeTails.
-func (b *Broker) giveBack(spans []span, drop []uint64) {
+func (b *Broker) giveBack(spans []span) {
 	b.locked(func() {
-		b.storage.sealed = append(b.storage.sealed, drop...)
 		for i := range spans {
 			if p := spans[i].p; b.state.partitions[p.id] == p && len(p.tail) > 0 {
 				b.tailGrew(p)
 			}
 		}
 	})
-}
-
-// dropFresh forgets ids that are found through runs from now on.
-func (b *Broker) dropFresh(generations []uint64) {
-	for _, g := range generations {
-		b.state.fresh.Drop(g)
-	}
 }
 
 // writeSpans writes the files of a flush and syncs them and their directory.

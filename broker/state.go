@@ -32,7 +32,7 @@ type state struct {
 	spool          spoolPlace
 	totals         totals
 
-	fresh     dedup.Table // hashes of ids that are in no segment yet
+	fresh     dedup.Table // hashes of the ids in tails, and of recent ones in runs: see recentIDs
 	tailBytes int64       // of messages that are in no segment yet
 }
 
