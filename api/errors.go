@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -30,7 +31,7 @@ func appendString[T string | []byte](dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	done := 0 // everything before it is written
-	for i := 0; i < len(text); {
+	for i := plainASCII(text); i < len(text); {
 		c := text[i]
 		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
 			i++
@@ -54,6 +55,20 @@ func appendString[T string | []byte](dst []byte, text T) []byte {
 	}
 	dst = append(dst, text[done:]...)
 	return append(dst, '"')
+}
+
+// plainASCII returns how many bytes of ASCII that mean themselves in a JSON
+// string text begins with, as far as it can tell by eights.
+func plainASCII[T string | []byte](text T) (n int) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; len(text)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64([]byte(text[n : n+8]))
+		quote, backslash := w^'"'*ones, w^'\\'*ones
+		if (w|(w-0x20*ones)|(quote-ones)&^quote|(backslash-ones)&^backslash)&highs != 0 {
+			break
+		}
+	}
+	return n
 }
 
 // malformed answers a request that could not be read. The connection is closed
