@@ -75,6 +75,7 @@ ADM GET    /api/v1/system/maintenance/pop
 ADM POST   /api/v1/system/maintenance/pop
 ADM GET    /api/v1/system/shared-state
 ADM POST   /internal/backup
+ADM POST   /internal/import
 RO  POST   /api/v1/fetch
 RO  POST   /api/v1/fetch/offsets
 RO  POST   /api/v1/partitions/changed

@@ -439,6 +439,40 @@ type bulkReplayBody struct {
 	DryRun    *bool       `json:"dryRun,omitempty"`
 }
 
+type importedCursor struct {
+	Partition *string `json:"partition,omitempty"`
+	Next      int64   `json:"next"`
+}
+
+type importedGroup struct {
+	Name       *string           `json:"name,omitempty"`
+	Mode       *string           `json:"mode,omitempty"`
+	Start      *momentSent       `json:"start,omitempty"`
+	Conflation *bool             `json:"conflation,omitempty"`
+	Cursors    *[]importedCursor `json:"cursors,omitempty"`
+}
+
+type importedLetter struct {
+	ID          *string     `json:"id,omitempty"`
+	Partition   *string     `json:"partition,omitempty"`
+	Group       *string     `json:"consumerGroup,omitempty"`
+	Offset      *int64      `json:"offset,omitempty"`
+	Transaction string      `json:"transactionId"`
+	Producer    *string     `json:"producerSub,omitempty"`
+	Payload     anything    `json:"payload"`
+	Headers     *object     `json:"headers,omitempty"`
+	Error       *string     `json:"errorMessage,omitempty"`
+	Retries     *int64      `json:"retryCount,omitempty"`
+	Attempts    *int64      `json:"attempts,omitempty"`
+	Enqueued    *momentSent `json:"enqueuedAt,omitempty"`
+}
+
+type importBody struct {
+	Queue   string            `json:"queue"`
+	Groups  *[]importedGroup  `json:"groups,omitempty"`
+	Letters *[]importedLetter `json:"deadLetters,omitempty"`
+}
+
 type subscriptionBody struct {
 	At momentSent `json:"subscriptionTimestamp"`
 }
@@ -694,6 +728,7 @@ var operations = map[string]operation{
 	"POST /api/v1/system/maintenance/pop":                 {body: switchBody{}, ok: popMaintenancePage{}},
 	"GET /api/v1/system/shared-state":                     {ok: sharedStatePage{}},
 	"POST /internal/backup":                               {ok: "", media: "application/x-tar"},
+	"POST /internal/import":                               {body: importBody{}, ok: imported{}},
 	"GET /status":                                         {ok: livenessAnswer{}},
 	"GET /api/v1/status":                                  shows(statusPage{}, windowQuery),
 	"GET /api/v1/status/queues":                           shows(statusQueuesPage{}, windowQuery+pageQuery),

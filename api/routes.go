@@ -79,6 +79,7 @@ var systemRoutes = []route{
 	{"POST", "/api/v1/system/maintenance/pop", levelAdmin, (*request).setPopMaintenance},
 	{"GET", "/api/v1/system/shared-state", levelAdmin, (*request).sharedState},
 	{"POST", "/internal/backup", levelAdmin, (*request).backup},
+	{"POST", "/internal/import", levelAdmin, (*request).importState},
 }
 
 var statusRoutes = []route{

@@ -96,20 +96,24 @@ func (b *Broker) letterBox(t *bundle, q *queue) *letterBox {
 // group (R30): its copy and its row. The row of the group is the caller's, in
 // the same bundle.
 func (b *Broker) fileLetter(t *bundle, g *group, p *partition, f *letterFiling) {
-	box := b.letterBox(t, p.q)
-	body := letterBody{
-		id: f.m.ID, retries: f.retries, attempts: f.attempts, enqueued: f.m.Time, text: f.text, payload: f.m.Payload,
-	}
 	m := f.m
-	m.ID, m.Payload = b.newID(t.stamp), body.encode()
-	var e encoder
-	appendMessage(&e, &m)
-	t.add(&pushed{partition: box.partition, first: box.next, raws: [][]byte{e.buf}})
-	t.add(&deadLettered{
-		id: m.ID, queue: p.q.id, group: g.name, partition: p.id, offset: f.m.Offset, at: box.next,
+	m.ID = b.newID(t.stamp)
+	b.addLetter(t, p, g.name, f.m.Offset, &m, &letterBody{
+		id: f.m.ID, retries: f.retries, attempts: f.attempts, enqueued: f.m.Time, text: f.text, payload: f.m.Payload,
 	})
-	box.next++
 	t.count.DeadLetters++
+}
+
+// addLetter adds the events of a dead letter of p. m is its message but for
+// the payload, which is the body.
+func (b *Broker) addLetter(t *bundle, p *partition, group string, original queend.Offset, m *segment.Message, body *letterBody) {
+	box := b.letterBox(t, p.q)
+	m.Payload = body.encode()
+	var e encoder
+	appendMessage(&e, m)
+	t.add(&pushed{partition: box.partition, first: box.next, raws: [][]byte{e.buf}})
+	t.add(&deadLettered{id: m.ID, queue: p.q.id, group: group, partition: p.id, offset: original, at: box.next})
+	box.next++
 }
 
 // deliveryLimit is the error of a dead letter that nobody acked (A3).

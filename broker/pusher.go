@@ -108,7 +108,7 @@ func (p *pusher) add(it *PushItem) (out pushOutcome, ready bool) {
 		}
 	}
 	out.TxnID = item.txn
-	if reason := p.encrypt(tg, &item); reason != "" {
+	if reason := p.b.encrypt(tg.q.opts, &item); reason != "" {
 		out.Status, out.Error = PushFailed, reason
 		return out, true
 	}
@@ -153,17 +153,17 @@ const messageOverhead = 64
 
 // encrypt replaces the payload by its stored form on a flagged queue (R100);
 // the reason says why it may not be stored at all.
-func (p *pusher) encrypt(tg *target, item *plannedItem) (reason string) {
-	if !tg.q.opts.EncryptionEnabled || item.sealed {
+func (b *Broker) encrypt(opts *Options, item *plannedItem) (reason string) {
+	if !opts.EncryptionEnabled || item.sealed {
 		return ""
 	}
-	if p.b.cfg.EncryptionKey == nil {
-		if p.b.cfg.EncryptionRequired {
+	if b.cfg.EncryptionKey == nil {
+		if b.cfg.EncryptionRequired {
 			return errNoKey
 		}
 		return ""
 	}
-	stored, err := p.b.seal(item.payload)
+	stored, err := b.seal(item.payload)
 	if err != nil {
 		return errSeal
 	}

@@ -66,12 +66,29 @@ type Group struct {
 	SubscriptionMode  string
 	Conflation        bool
 	Consumers         int64
+
+	SubscriptionTimestamp string // "" when it reads from the beginning
+}
+
+// GroupOnQueue is how far a group is on one queue.
+type GroupOnQueue struct {
+	Partitions []struct {
+		Partition string
+		OffsetLag int64
+	}
 }
 
 // Groups lists all groups.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	var out []Group
 	err := c.Get(ctx, api("consumer-groups"), nil, &out)
+	return out, err
+}
+
+// Group reads how far a group is, by queue.
+func (c *Client) Group(ctx context.Context, name string) (map[string]GroupOnQueue, error) {
+	var out map[string]GroupOnQueue
+	err := c.Get(ctx, api("consumer-groups", name), nil, &out)
 	return out, err
 }
 
@@ -86,8 +103,13 @@ type DeadLetter struct {
 	RetryCount    int64           `json:"retryCount"`
 	Data          json.RawMessage `json:"data"`
 	FailedAt      string          `json:"failedAt"`
-	Offset        int64           `json:"offset"`
 	Headers       json.RawMessage `json:"headers,omitempty"`
+
+	// Not every server says these.
+	Offset     *int64  `json:"offset,omitempty"`
+	EnqueuedAt string  `json:"enqueuedAt,omitempty"`
+	Attempts   int64   `json:"attempts,omitempty"`
+	Producer   *string `json:"originalProducerSub,omitempty"`
 }
 
 // DeadLetters is a page of them.
@@ -96,7 +118,8 @@ type DeadLetters struct {
 	TotalCount int64
 }
 
-// Filter chooses dead letters. Empty fields choose all.
+// Filter chooses dead letters of a queue, which may have the empty name. Other
+// empty fields choose all.
 type Filter struct {
 	Queue         string `json:"queue"`
 	ConsumerGroup string `json:"consumerGroup,omitempty"`
@@ -107,9 +130,9 @@ type Filter struct {
 }
 
 func (f *Filter) query() url.Values {
-	q := url.Values{}
+	q := url.Values{"queue": {f.Queue}}
 	for name, value := range map[string]string{
-		"queue": f.Queue, "consumerGroup": f.ConsumerGroup, "partition": f.Partition,
+		"consumerGroup": f.ConsumerGroup, "partition": f.Partition,
 		"errorContains": f.ErrorContains, "from": f.From, "to": f.To,
 	} {
 		if value != "" {
@@ -155,6 +178,56 @@ func (c *Client) Purge(ctx context.Context, f Filter) (int64, error) {
 	var out struct{ Deleted int64 }
 	err := c.decode(ctx, http.MethodDelete, api("dlq"), f.query(), nil, &out)
 	return out.Deleted, err
+}
+
+// Import is what an import makes of a queue beside its messages.
+type Import struct {
+	Queue   string           `json:"queue"`
+	Groups  []ImportedGroup  `json:"groups,omitempty"`
+	Letters []ImportedLetter `json:"deadLetters,omitempty"`
+}
+
+// ImportedGroup is a group with its cursors.
+type ImportedGroup struct {
+	Name       string   `json:"name"`
+	Mode       string   `json:"mode,omitempty"`
+	Start      string   `json:"start,omitempty"`
+	Conflation bool     `json:"conflation,omitempty"`
+	Cursors    []Cursor `json:"cursors,omitempty"`
+}
+
+// Cursor is the first message of a partition that a group is not done with.
+type Cursor struct {
+	Partition string `json:"partition"`
+	Next      int64  `json:"next"`
+}
+
+// ImportedLetter is a dead letter.
+type ImportedLetter struct {
+	ID            string          `json:"id,omitempty"`
+	Partition     string          `json:"partition"`
+	ConsumerGroup string          `json:"consumerGroup"`
+	Offset        *int64          `json:"offset,omitempty"`
+	TransactionID string          `json:"transactionId"`
+	Producer      *string         `json:"producerSub,omitempty"`
+	Payload       json.RawMessage `json:"payload"`
+	Headers       json.RawMessage `json:"headers,omitempty"`
+	ErrorMessage  string          `json:"errorMessage"`
+	RetryCount    int64           `json:"retryCount"`
+	Attempts      int64           `json:"attempts"`
+	EnqueuedAt    string          `json:"enqueuedAt,omitempty"`
+}
+
+// Imported counts what an import made, and what was known already.
+type Imported struct {
+	Groups, Cursors, DeadLetters, Known int
+}
+
+// Import makes groups, cursors and dead letters of a queue.
+func (c *Client) Import(ctx context.Context, in Import) (Imported, error) {
+	var out Imported
+	err := c.Post(ctx, Path("internal", "import"), in, &out)
+	return out, err
 }
 
 // Item is a message to push.

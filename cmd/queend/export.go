@@ -2,12 +2,9 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 
 	"queend/client"
@@ -15,7 +12,7 @@ import (
 
 // exported is a line of an export. Kind says which fields it has.
 type exported struct {
-	Kind          string          `json:"kind"` // queue, message or deadLetter
+	Kind          string          `json:"kind"` // queue, message, deadLetter or group
 	Queue         string          `json:"queue"`
 	Namespace     string          `json:"namespace,omitempty"`
 	Task          string          `json:"task,omitempty"`
@@ -27,23 +24,41 @@ type exported struct {
 	Offset        *int64          `json:"offset,omitempty"`
 	Time          string          `json:"time,omitempty"`
 	Group         string          `json:"group,omitempty"`
-	Error         string          `json:"error,omitempty"`
+
+	// Of a dead letter.
+	ID         string  `json:"id,omitempty"`
+	Error      string  `json:"error,omitempty"`
+	RetryCount int64   `json:"retryCount,omitempty"`
+	Attempts   int64   `json:"attempts,omitempty"`
+	EnqueuedAt string  `json:"enqueuedAt,omitempty"`
+	Producer   *string `json:"producerSub,omitempty"`
+
+	// Of a group.
+	Mode       string          `json:"mode,omitempty"`
+	Start      string          `json:"start,omitempty"`
+	Conflation bool            `json:"conflation,omitempty"`
+	Cursors    []client.Cursor `json:"cursors,omitempty"`
 }
 
-// exporter writes queues as lines.
+// exporter writes queues as lines. It reads what every server of this API
+// answers, so that any of them can be the source.
 type exporter struct {
 	*remote
 	out      *bufio.Writer
 	shown    *progress
 	messages int
+	ends     map[partitionName]int64 // next offset of the partitions that were exported
 }
 
-// export prints queues with their options, messages and dead letters.
+// partitionName is the full one.
+type partitionName struct{ queue, partition string }
+
+// export prints queues with their options, messages, dead letters and groups.
 func export(args []string, c *console) int {
-	e := &exporter{out: bufio.NewWriterSize(c.stdout, 1<<20), shown: c.progress()}
+	e := &exporter{out: bufio.NewWriterSize(c.stdout, 1<<20), shown: c.progress(), ends: map[partitionName]int64{}}
 	e.remote = newRemote(c, "export", "", "Prints queues as lines of JSON, for queend import: each queue with its options,\n"+
-		"then its retained messages, partition by partition in their order, then its dead\n"+
-		"letters. It claims nothing. Groups and their cursors are not in it.")
+		"its retained messages, partition by partition in their order, its dead letters,\n"+
+		"and in the end the groups with their cursors. It claims nothing.")
 	queue := e.String("queue", "", "only this queue")
 	if code, ok := e.connect(args, 0, 0); !ok {
 		return code
@@ -77,7 +92,7 @@ func (e *exporter) all(queue string) error {
 			return fmt.Errorf("queue %q: %w", name, err)
 		}
 	}
-	return nil
+	return e.groups(names)
 }
 
 func (e *exporter) line(v exported) error {
@@ -116,12 +131,14 @@ func (e *exporter) partition(queue, name string) error {
 		case f.Error == "OFFSET_OUT_OF_RANGE" && f.LogStartOffset > at:
 			at = f.LogStartOffset
 			end = max(end, f.HighWatermark)
+			e.ends[partitionName{queue, name}] = end
 			continue
 		case f.Error != "":
 			return errors.New(f.Error)
 		}
 		if first || end == 0 {
 			end = f.HighWatermark
+			e.ends[partitionName{queue, name}] = end
 		}
 		for _, rec := range f.Records {
 			if rec.Offset >= end {
@@ -157,138 +174,78 @@ func (e *exporter) read(from client.Position) (client.Fetched, error) {
 	return found[0], nil
 }
 
+// letters writes the dead letters of a queue, the oldest failure first. A
+// listing begins with the newest, so that none is missed while others come.
 func (e *exporter) letters(queue string) error {
-	for at := 0; ; {
-		ctx, cancel := e.ctx(0)
-		page, err := e.DeadLetters(ctx, client.Filter{Queue: queue}, letterPage, at)
-		cancel()
-		if err != nil || len(page.Messages) == 0 {
-			return err
-		}
-		for i := range page.Messages {
-			d := &page.Messages[i]
-			if err := e.line(exported{
-				Kind: "deadLetter", Queue: queue, Partition: d.Partition, TransactionID: d.TransactionID, Payload: d.Data,
-				Headers: d.Headers, Offset: &d.Offset, Time: d.FailedAt, Group: d.ConsumerGroup, Error: d.ErrorMessage,
-			}); err != nil {
-				return err
-			}
-		}
-		at += len(page.Messages)
-	}
-}
-
-// importer pushes the lines of an export.
-type importer struct {
-	*remote
-	items                      []client.Item
-	bytes, queues, dead, lines int
-	sum                        map[string]int
-	shown                      *progress
-}
-
-// importLines configures queues and pushes messages from the standard input.
-func importLines(args []string, c *console) int {
-	m := &importer{sum: map[string]int{}, shown: c.progress()}
-	m.remote = newRemote(c, "import", "", "Reads an export from the standard input: makes the queues with their options and\n"+
-		"pushes the messages in their order, under the transaction ids they had. Done\n"+
-		"again after it broke off, it pushes only what is missing, within the time in\n"+
-		"which the broker knows ids (dedupWindowSeconds). Dead letters are counted and\n"+
-		"left out. Exit code 1 when a message was not stored.")
-	if code, ok := m.connect(args, 0, 0); !ok {
-		return code
-	}
-	err := m.all(bufio.NewReaderSize(c.stdin(), 1<<20))
-	m.shown.end()
-	fmt.Fprintf(c.stdout, "%d queues, %d messages queued, %d known already, %d failed, %d dead letters left out\n",
-		m.queues, m.sum["queued"]+m.sum["buffered"], m.sum["duplicate"], m.sum["failed"], m.dead)
-	if err != nil {
-		return m.failed(fmt.Errorf("line %d: %w", m.lines, err))
-	}
-	if m.sum["failed"] > 0 {
-		return exitFailure
-	}
-	return exitOK
-}
-
-func (m *importer) all(in *bufio.Reader) error {
+	var all []client.DeadLetter
 	for {
-		text, err := in.ReadBytes('\n')
-		if err != nil && err != io.EOF {
+		ctx, cancel := e.ctx(0)
+		page, err := e.DeadLetters(ctx, client.Filter{Queue: queue}, letterPage, len(all))
+		cancel()
+		if err != nil {
 			return err
 		}
-		if len(text) > 1 {
-			m.lines++
-			if err := m.line(text); err != nil {
-				return err
-			}
+		if len(page.Messages) == 0 {
+			break
 		}
-		if err == io.EOF {
-			return m.flush()
-		}
+		all = append(all, page.Messages...)
 	}
-}
-
-func (m *importer) line(text []byte) error {
-	var v exported
-	if err := json.Unmarshal(text, &v); err != nil {
-		return err
-	}
-	switch v.Kind {
-	case "queue":
-		return m.configure(&v)
-	case "deadLetter":
-		m.dead++
-		return nil
-	case "message":
-	default:
-		return fmt.Errorf("%q is no kind of line of an export", v.Kind)
-	}
-	item := client.Item{Queue: v.Queue, Partition: v.Partition, TransactionID: v.TransactionID, Payload: v.Payload}
-	if len(v.Headers) > 0 {
-		if err := json.Unmarshal(v.Headers, &item.Headers); err != nil {
+	for _, d := range slices.Backward(all) {
+		if err := e.line(exported{
+			Kind: "deadLetter", Queue: queue, Partition: d.Partition, TransactionID: d.TransactionID, Payload: d.Data, Headers: d.Headers,
+			Offset: d.Offset, Time: d.FailedAt, Group: d.ConsumerGroup, ID: d.ID, Error: d.ErrorMessage, RetryCount: d.RetryCount,
+			Attempts: d.Attempts, EnqueuedAt: d.EnqueuedAt, Producer: d.Producer,
+		}); err != nil {
 			return err
 		}
-	}
-	m.items = append(m.items, item)
-	if m.bytes += len(text); len(m.items) >= pushItems || m.bytes >= pushBytes {
-		return m.flush()
 	}
 	return nil
 }
 
-// configure makes a queue with the options it had.
-func (m *importer) configure(v *exported) error {
-	if err := m.flush(); err != nil {
-		return err
-	}
-	ctx, cancel := m.ctx(0)
+// groups writes the groups on the queues that were exported, in the order of
+// their names.
+func (e *exporter) groups(queues []string) error {
+	ctx, cancel := e.ctx(0)
 	defer cancel()
-	m.queues++
-	_, err := m.Call(ctx, http.MethodPost, "/api/v1/configure", nil, map[string]any{
-		"queue": v.Queue, "namespace": v.Namespace, "task": v.Task, "options": v.Options,
-	})
-	return err
-}
-
-func (m *importer) flush() error {
-	if len(m.items) == 0 {
-		return nil
-	}
-	items := slices.Clone(m.items)
-	m.items, m.bytes = m.items[:0], 0
-	ctx, cancel := context.WithTimeout(context.Background(), *m.timeout)
-	defer cancel()
-	results, err := m.Push(ctx, items)
+	groups, err := e.Groups(ctx)
 	if err != nil {
 		return err
 	}
-	for _, res := range results {
-		m.sum[res.Status]++
-		if res.Error != "" {
-			fmt.Fprintf(m.c.stderr, "%s: %s: not stored: %s\n", m.Name(), res.TransactionID, res.Error)
+	cursors := map[string]map[string]client.GroupOnQueue{}
+	for i := range groups {
+		g := &groups[i]
+		if !slices.Contains(queues, g.QueueName) {
+			continue
+		}
+		if cursors[g.Name] == nil {
+			if cursors[g.Name], err = e.group(g.Name); err != nil {
+				return fmt.Errorf("group %q: %w", g.Name, err)
+			}
+		}
+		if err := e.line(exported{
+			Kind: "group", Queue: g.QueueName, Group: g.Name, Mode: g.SubscriptionMode, Start: g.SubscriptionTimestamp,
+			Conflation: g.Conflation, Cursors: e.cursors(g.QueueName, cursors[g.Name][g.QueueName]),
+		}); err != nil {
+			return err
 		}
 	}
-	m.shown.say("%d lines imported", m.lines)
 	return nil
+}
+
+func (e *exporter) group(name string) (map[string]client.GroupOnQueue, error) {
+	ctx, cancel := e.ctx(0)
+	defer cancel()
+	return e.Group(ctx, name)
+}
+
+// cursors are the offsets at which a group goes on. Its lag is taken after the
+// end of the partition was: what was pushed between makes it look further
+// behind, never further ahead.
+func (e *exporter) cursors(queue string, g client.GroupOnQueue) (out []client.Cursor) {
+	for _, p := range g.Partitions {
+		if end, exported := e.ends[partitionName{queue, p.Partition}]; exported {
+			out = append(out, client.Cursor{Partition: p.Partition, Next: max(end-p.OffsetLag, 0)})
+		}
+	}
+	return out
 }
