@@ -14,7 +14,7 @@ STRESS_SEED ?=
 CRASH_TIME  ?= 5m
 CRASH_SEED  ?=
 
-.PHONY: help build run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick
+.PHONY: help build run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick bench-soak
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -82,6 +82,9 @@ bench: deps-bench build bench-tool ## measure every row of docs/benchmarks.md bu
 
 bench-quick: deps-bench build bench-tool ## the same with small loads: does it work
 	./bin/bench run -quick -out bench-report
+
+bench-soak: build bench-tool ## half an hour at 60 % of the ceiling, in bench-report/soak
+	./bin/bench run -rows 13 -out bench-report/soak -limit 1h
 
 bench-real: deps build bench-tool ## push, consume, dead-letter and replay 13,000 real records
 	./bin/bench real

@@ -120,9 +120,20 @@ func TestRowsOnEverySystem(t *testing.T) {
 	if strings.Contains(out, `"void"`) {
 		t.Errorf("a row is void:\n%s", out)
 	}
-	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	again := filepath.Join(dir, "page.md")
+	if err := os.WriteFile(again, []byte("before\n"+resultsBegin+"old\n"+resultsEnd+"after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errOut bytes.Buffer
+	if code := run(t.Context(), []string{"report", "-in", filepath.Join(dir, "results.jsonl"), "-page", again}, &errOut, &errOut); code != 0 {
+		t.Fatalf("report ended with code %d\n%s", code, errOut.String())
+	}
+	page, err := os.ReadFile(again)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(page), "before\n") || !strings.HasSuffix(string(page), "after\n") || strings.Contains(string(page), "old\n") {
+		t.Errorf("the page around the results is not as it was:\n%s", page)
 	}
 	for _, want := range []string{"| queend |", "| floor |", "| nats-always |", "| redis-always |", "| postgres |", "fdatasync"} {
 		if !strings.Contains(string(page), want) {
@@ -164,7 +175,7 @@ func TestUsageListsTheScenarios(t *testing.T) {
 	if code := run(context.Background(), nil, &out, &errOut); code != 0 {
 		t.Errorf("code %d", code)
 	}
-	for _, name := range []string{"real", "crash", "run", "floor", "ratio"} {
+	for _, name := range []string{"real", "crash", "run", "report", "floor", "ratio"} {
 		if !strings.Contains(out.String(), "  "+name+" ") {
 			t.Errorf("%s is not listed in\n%s", name, out.String())
 		}

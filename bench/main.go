@@ -33,6 +33,7 @@ func scenarios() []scenario {
 		{"real", "push the records of iso-codes, consume, dead-letter and replay them, and check every one", runReal},
 		{"crash", "the same records with kill -9 at random moments, then an audit of everything answered", runCrash},
 		{"run", "measure the rows of docs/benchmarks.md, the broker and its peers in turn, and write a report", runRows},
+		{"report", "make tables and plots from the results of earlier runs", runReport},
 		{"ratio", "rounds of broker and floor in turn, and how far the broker is from the floor", runRatio},
 		{"floor", "what this machine can do: the same HTTP and the same fdatasync, and no broker", runFloor},
 		{serveFloorName, "", runServeFloor},

@@ -112,6 +112,7 @@ func plotRates(l rowLine) (*plot.Plot, error) {
 		names = append(names, r.Entry)
 	}
 	p.NominalX(names...)
+	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
 	p.X.Tick.Label.Font.Size = vg.Points(7)
 	return p, nil
 }
@@ -137,6 +138,8 @@ func plotLatencies(l rowLine, kind string) (*plot.Plot, error) {
 			return nil, err
 		}
 	}
+	// A scale of logarithms has no room for a single value, or for one at its edge.
+	p.Y.Min, p.Y.Max = p.Y.Min/1.3, p.Y.Max*1.3
 	p.Legend.Left = true
 	p.NominalX("p50", "p90", "p99", "p99.9", "max")
 	return p, nil

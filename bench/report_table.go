@@ -12,8 +12,8 @@ import (
 
 // reportData is what a report is made from: the lines of a run.
 type reportData struct {
-	machine machineLine
-	rows    []rowLine
+	machines []machineLine
+	rows     []rowLine
 }
 
 // void is an error when figures of a row do not count.
@@ -31,12 +31,20 @@ func (d *reportData) void() error {
 
 // write writes the page and its plots into dir.
 func (d *reportData) write(dir string) error {
+	if err := d.plot(dir); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "report.md"), []byte(d.markdown(".")), 0o644)
+}
+
+// plot writes the plots of all rows into dir.
+func (d *reportData) plot(dir string) error {
 	for _, row := range d.rows {
 		if err := plotRow(dir, row); err != nil {
 			return fmt.Errorf("plot of row %s: %w", row.Row, err)
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, "report.md"), []byte(d.markdown(".")), 0o644)
+	return nil
 }
 
 // column is one figure of a table.
@@ -65,25 +73,30 @@ var columns = []column{
 // markdown is the report as a page; plots are linked below dir, unless it is empty.
 func (d *reportData) markdown(dir string) string {
 	var b strings.Builder
-	m := d.machine
-	if m.CPU != "" {
-		fmt.Fprintf(&b, "Machine: %s, %d cores, %d MB, Linux %s, %s, one fdatasync of 4 KiB takes %.0f us (p50); load average before the run %s.\n\n", m.CPU, m.Cores, m.MemoryMB, m.Kernel, m.FileSys, m.SyncUS, m.Load)
+	for _, m := range d.machines {
+		m.markdown(&b)
 	}
-	var versions []string
-	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
-		versions = append(versions, name+" "+strings.TrimPrefix(m.Versions[name], name+" "))
-	}
-	fmt.Fprintf(&b, "Versions: %s. Run at %s", strings.Join(versions, "; "), m.Time)
-	if m.Quick {
-		b.WriteString(" with `-quick`: small loads that show whether it works, not how fast")
-	}
-	b.WriteString(".\n\n")
 	d.summary(&b)
 	for _, row := range d.rows {
 		row.markdown(&b, dir)
 	}
 	d.promises(&b)
 	return b.String()
+}
+
+// markdown says where and with what a run was made.
+func (m machineLine) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "Run of %s, `bench run %s`: %s, %d cores, %d MB, Linux %s, %s; one append of 4 KiB with fdatasync takes %.0f us (p50); load average before the run %s. ",
+		m.Time, strings.Join(m.Args, " "), m.CPU, m.Cores, m.MemoryMB, m.Kernel, m.FileSys, m.SyncUS, m.Load)
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
+		versions = append(versions, name+" "+strings.TrimPrefix(m.Versions[name], name+" "))
+	}
+	fmt.Fprintf(b, "Versions: %s.", strings.Join(versions, "; "))
+	if m.Quick {
+		b.WriteString(" `-quick` means small loads that show whether it works, not how fast.")
+	}
+	b.WriteString("\n\n")
 }
 
 // summary lists all targets.

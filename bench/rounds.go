@@ -45,6 +45,7 @@ func measureRounds(ctx context.Context, r *runner, f *scenarioFile) ([]result, e
 				}
 				s.Void = fmt.Sprintf("round %d: %v", i+1, err)
 				r.say("%s is void: %s", s.Entry, s.Void)
+				_ = s.server().pause() // it may be gone; the others must not pay for it
 				continue
 			}
 			r.say("round %d/%d %s %.0f msg/s", i+1, f.Rounds, s.Entry, s.Rounds[len(s.Rounds)-1]["msg_per_s"])

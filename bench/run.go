@@ -135,7 +135,7 @@ func (r *runner) measure(ctx context.Context, rows []*scenarioFile, args []strin
 	if err := writeLine(io.MultiWriter(lines, out), machine); err != nil {
 		return err
 	}
-	found := &reportData{machine: machine}
+	found := &reportData{machines: []machineLine{machine}}
 	for i, f := range rows {
 		line, err := r.row(ctx, f, filepath.Join(dir, f.Name), fmt.Sprintf("row %d/%d %s", i+1, len(rows), f.Name))
 		if err != nil {
