@@ -3,6 +3,11 @@
 GO       ?= go
 FUZZTIME ?= 10m
 
+# What a build is called, and the flags that make it the same everywhere.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+RELEASE  = -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)'
+BIN     ?= bin
+
 # The tests of hostile that take an amount of something.
 FAULTS = ^Test(EmptyPops|OneUnread|IdleQueues|ManyBusy|IdlePartitions|RetentionOfAHot|ABrokerThatStarts|AConsumerAmong|TenTimes)
 
@@ -14,13 +19,16 @@ STRESS_SEED ?=
 CRASH_TIME  ?= 5m
 CRASH_SEED  ?=
 
-.PHONY: help build run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick bench-soak
+.PHONY: help build release run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick bench-soak
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 build: ## build bin/queend
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/queend ./cmd/queend
+	CGO_ENABLED=0 $(GO) build $(RELEASE) -o $(BIN)/queend ./cmd/queend
+
+release: ## build dist: a static binary, an archive and an SBOM for amd64 and arm64, checksums
+	GO="$(GO)" ./packaging/release dist "$(VERSION)" "$(RELEASE)"
 
 run: build ## build and start the broker on ./queen-data
 	./bin/queend
@@ -96,4 +104,4 @@ bench-ratio: build bench-tool ## compare pushes with what this machine can do
 	./bin/bench ratio
 
 clean: ## remove what was built
-	rm -rf bin bench-report
+	rm -rf bin bench-report dist

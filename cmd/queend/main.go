@@ -23,6 +23,20 @@ const (
 	exitEmpty   = 6 // of commands: there are no messages to show
 )
 
+// exitCodes are what they mean, as -help and the manual print them.
+var exitCodes = []struct {
+	code  int
+	about string
+}{
+	{exitOK, "stopped as asked"},
+	{exitFailure, "failure"},
+	{exitUsage, "bad flag or variable"},
+	{exitDamaged, "damaged data directory"},
+	{exitLocked, "the directory belongs to another process"},
+	{exitLogLost, "the log could not be written (a restart recovers)"},
+	{exitEmpty, "no messages to show"},
+}
+
 // version is set by the linker for releases.
 var version = "dev"
 
@@ -39,12 +53,10 @@ func run(args []string, environ []string, stdout, stderr io.Writer) int {
 			}
 		}
 	}
-	flags := flag.NewFlagSet("queend", flag.ContinueOnError)
+	var o serveOptions
+	flags := o.flags()
 	flags.SetOutput(stderr)
 	flags.Usage = func() { usage(stdout) }
-	showVersion := flags.Bool("version", false, "print the version and exit")
-	data := flags.String("data", "", "data directory; wins over QUEEN_DATA_DIR")
-	mode := flags.String("profile", "", "write a profile of this run: cpu, mem, mutex, block or trace")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -53,7 +65,7 @@ func run(args []string, environ []string, stdout, stderr io.Writer) int {
 	case flags.NArg() > 0:
 		fmt.Fprintf(stderr, "queend: unknown argument %q; see queend -help\n", flags.Arg(0))
 		return exitUsage
-	case *showVersion:
+	case o.version:
 		fmt.Fprintln(stdout, "queend", versionText())
 		return exitOK
 	}
@@ -62,16 +74,31 @@ func run(args []string, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "queend: %v\n", err)
 		return exitUsage
 	}
-	if *data != "" {
-		c.broker.Dir = *data
+	if o.data != "" {
+		c.broker.Dir = o.data
 	}
-	stop, err := startProfile(*mode, c.broker.Dir)
+	stop, err := startProfile(o.profile, c.broker.Dir)
 	if err != nil {
 		fmt.Fprintf(stderr, "queend: -profile: %v\n", err)
 		return exitUsage
 	}
 	defer stop()
 	return serve(c, stderr)
+}
+
+// serveOptions are the flags of queend without a command.
+type serveOptions struct {
+	version       bool
+	data, profile string
+}
+
+// flags binds them; the usage is what -help and the manual print.
+func (o *serveOptions) flags() *flag.FlagSet {
+	f := flag.NewFlagSet("queend", flag.ContinueOnError)
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	f.StringVar(&o.data, "data", "", "`DIR` is the data directory; wins over QUEEN_DATA_DIR")
+	f.StringVar(&o.profile, "profile", "", "write a profile of this run; `MODE` is cpu, mem, mutex, block or trace")
+	return f
 }
 
 // commands lists them in the order -help prints them.
@@ -94,6 +121,7 @@ func commands() []command {
 		{"import", "push the lines of an export", importLines},
 		{"config", "print every setting and where it is from", showConfig},
 		{"completion", "print completion for bash or zsh", completion},
+		{"man", "print the manual page", manual},
 	}
 }
 
@@ -142,11 +170,13 @@ First steps, with the broker running:
   curl 'localhost:6632/api/v1/pop/queue/jobs?batch=1'
 
 Flags:
-  -data DIR       data directory; wins over QUEEN_DATA_DIR
-  -profile MODE   write a profile of this run: cpu, mem, mutex, block or trace
-  -version        print the version and exit
-  -help           this text
-
+`)
+	new(serveOptions).flags().VisitAll(func(f *flag.Flag) {
+		arg, about := flag.UnquoteUsage(f)
+		fmt.Fprintf(w, "  %-14s %s\n", "-"+f.Name+" "+arg, about)
+	})
+	fmt.Fprintf(w, "  %-14s %s\n", "-help", "print this text")
+	fmt.Fprint(w, `
 Environment (name, default, effect):
 `)
 	for _, s := range allSettings() {
@@ -156,9 +186,8 @@ Environment (name, default, effect):
 		}
 		fmt.Fprintf(w, "  %-30s %-14s %s\n", s.name, def, s.effect)
 	}
-	fmt.Fprint(w, `
-Exit codes: 0 stopped as asked; 1 failure; 2 bad flag or variable; 3 damaged
-data directory; 4 the directory belongs to another process; 5 the log could
-not be written (a restart recovers); 6 no messages to show.
-`)
+	fmt.Fprint(w, "\nExit codes:\n")
+	for _, e := range exitCodes {
+		fmt.Fprintf(w, "  %d  %s\n", e.code, e.about)
+	}
 }
