@@ -30,14 +30,15 @@ func connectionLimit() (int, error) {
 // 503 itself above the limit of connections.
 type listener struct {
 	net.Listener
-	limit  int64
-	open   atomic.Int64
-	closed chan struct{}
-	once   sync.Once
+	limit   int64
+	open    atomic.Int64
+	refused func() // told of every connection above the limit
+	closed  chan struct{}
+	once    sync.Once
 }
 
-func newListener(ln net.Listener, limit int) *listener {
-	return &listener{Listener: ln, limit: int64(limit), closed: make(chan struct{})}
+func newListener(ln net.Listener, limit int, refused func()) *listener {
+	return &listener{Listener: ln, limit: int64(limit), refused: refused, closed: make(chan struct{})}
 }
 
 const (
@@ -53,6 +54,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case err == nil && l.open.Add(1) > l.limit:
 			l.open.Add(-1)
+			l.refused()
 			refuse(c)
 		case err == nil:
 			return &conn{Conn: c, open: &l.open}, nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // poorListener fails with the errors given before it does its work.
@@ -28,7 +30,7 @@ func (l *poorListener) Accept() (net.Conn, error) {
 
 func TestAShortageOfDescriptorsPasses(t *testing.T) {
 	inner := listen(t)
-	l := newListener(&poorListener{inner, []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}}, 10)
+	l := newListener(&poorListener{inner, []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}}, 10, func() {})
 	defer l.Close()
 	client, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
@@ -43,7 +45,7 @@ func TestAShortageOfDescriptorsPasses(t *testing.T) {
 }
 
 func TestAnotherErrorOfAcceptIsReturned(t *testing.T) {
-	l := newListener(&poorListener{listen(t), []error{syscall.EINVAL}}, 10)
+	l := newListener(&poorListener{listen(t), []error{syscall.EINVAL}}, 10, func() {})
 	defer l.Close()
 	if _, err := l.Accept(); !errors.Is(err, syscall.EINVAL) {
 		t.Fatal(err)
@@ -55,7 +57,7 @@ func TestCloseEndsAnAcceptThatWaits(t *testing.T) {
 	for i := range shortage {
 		shortage[i] = syscall.EMFILE
 	}
-	l := newListener(&poorListener{listen(t), shortage}, 10)
+	l := newListener(&poorListener{listen(t), shortage}, 10, func() {})
 	ended := make(chan error)
 	go func() {
 		_, err := l.Accept()
@@ -69,7 +71,8 @@ func TestCloseEndsAnAcceptThatWaits(t *testing.T) {
 
 func TestAConnectionAboveTheLimitGets503InJSON(t *testing.T) {
 	inner := listen(t)
-	l := newListener(inner, 1)
+	o := newObserver(0)
+	l := newListener(inner, 1, o.refusedConnection)
 	defer l.Close()
 	accepted := make(chan net.Conn)
 	go func() {
@@ -100,6 +103,10 @@ func TestAConnectionAboveTheLimitGets503InJSON(t *testing.T) {
 	first.Close() // counts once
 	dial()
 	(<-accepted).Close()
+	var m dto.Metric
+	if err := o.refused.WithLabelValues("connect", "retry").Write(&m); err != nil || m.GetCounter().GetValue() != 1 {
+		t.Errorf("refused: %v, %v", &m, err)
+	}
 }
 
 // The client sends much more than the socket's buffers hold before it reads.

@@ -129,6 +129,11 @@ func (r *request) countRefusal() {
 	r.server.observer.refused.WithLabelValues(operation, reason).Inc()
 }
 
+// refusedConnection counts one above the limit, which is refused unread.
+func (o *observer) refusedConnection() {
+	o.refused.WithLabelValues("connect", string(broker.CodeRetry)).Inc()
+}
+
 // lineLimit bounds the lines about requests, so that a disk that stands still
 // does not fill the log too.
 type lineLimit struct {

@@ -114,7 +114,7 @@ func newServer(c Config, table []route) (*Server, error) {
 // Serve answers what comes in at ln, and owns it. It returns nil once Shutdown
 // has been called.
 func (s *Server) Serve(ln net.Listener) error {
-	return s.http.Serve(newListener(ln, s.limit))
+	return s.http.Serve(newListener(ln, s.limit, s.observer.refusedConnection))
 }
 
 // Shutdown closes the listener, tells parked handlers through stopping, and
