@@ -68,17 +68,17 @@ func (f *finder) release() {
 // lookup finds the lowest offset in [lo, hi] whose message has the
 // transaction id and is stamped at or after since.
 func (f *finder) lookup(p *partition, txn []byte, since int64, lo, hi queend.Offset) (m match, ready bool) {
-	few := queend.Offset(fewIDs)
+	w := want(txn, segment.Hash(txn), since)
 	if hi-lo < idChunk {
-		few = idChunk // as most acks ask
+		w.few = idChunk // as most acks ask
 	}
-	return f.search(p, wanted{txn, segment.Hash(txn), since, few}, lo, hi)
+	return f.search(p, w, lo, hi)
 }
 
 // lookupNew is lookup for an id that most likely is nowhere, of which the caller
 // has the hash (segment.Hash).
 func (f *finder) lookupNew(p *partition, txn []byte, hash uint64, since int64, lo, hi queend.Offset) (m match, ready bool) {
-	return f.search(p, wanted{txn, hash, since, fewIDs}, lo, hi)
+	return f.search(p, want(txn, hash, since), lo, hi)
 }
 
 // wanted is an id that is looked for.
@@ -89,6 +89,20 @@ type wanted struct {
 	// few is how many ids of a run are compared one by one: reading them is one
 	// step, where filter, hashes and ids are three.
 	few queend.Offset
+	// place is where the id lies in the ranges of runs, if it does.
+	place  uint64
+	placed bool
+}
+
+func want(txn []byte, hash uint64, since int64) wanted {
+	w := wanted{txn: txn, hash: hash, since: since, few: fewIDs}
+	w.place, w.placed = segment.Place(txn)
+	return w
+}
+
+// excludedBy reports whether a run surely does not have the id.
+func (w *wanted) excludedBy(r *index.Run) bool {
+	return w.placed && segment.Range{Low: r.Low, High: r.High}.Excludes(w.place)
 }
 
 // fewIDs are so few that they take less room than their filter and hashes.
@@ -143,7 +157,9 @@ func (f *finder) inRuns(p *partition, w wanted, lo, hi queend.Offset) (m match, 
 	for i := first; i < len(runs) && runs[i].First <= hi && !f.b.storage.recent.covers(p, i); i++ {
 		r := &runs[i]
 		search := f.inRun
-		if min(hi, r.Last)-max(lo, r.First) < w.few {
+		if w.excludedBy(r) {
+			continue
+		} else if min(hi, r.Last)-max(lo, r.First) < w.few {
 			search = f.inChunks
 		} else if filter := filters.at(f, p, i); filter == nil {
 			ready = false
@@ -268,8 +284,10 @@ func (s *runFilters) at(f *finder, p *partition, i int) *segment.Filter {
 	if !ok {
 		return nil
 	}
-	s.runs[i], s.filters[i] = keyOf(r, partFilter, 0), part.(*segment.Filter)
-	return s.filters[i]
+	filter := part.(*segment.Filter)
+	s.runs[i], s.filters[i] = keyOf(r, partFilter, 0), filter
+	r.Low, r.High = filter.IDs.Low, filter.IDs.High
+	return filter
 }
 
 // chunk returns the ids around a flushed offset, and its place in them.

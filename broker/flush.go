@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"queend"
+	"queend/index"
 	"queend/segment"
 )
 
@@ -101,6 +102,7 @@ func (b *Broker) flush() (queend.LSN, error) {
 			files[i].announce(t, nil, nil)
 		}
 		lsn = b.commit(t)
+		b.noteRanges(files)
 		s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow())
 	})
 	s.step("flushed")
@@ -260,6 +262,25 @@ func (b *Broker) trySegment(pace func(int), fill func(*segment.Writer) error) (o
 		out.runs[i] = runOf(out.id, &entries[i])
 	}
 	return out, nil
+}
+
+// noteRanges notes which ids the runs of announced files hold. It is not logged:
+// after a start it is learned when it is first asked for.
+func (b *Broker) noteRanges(files []writtenFile) {
+	for i := range files {
+		for _, placed := range files[i].runs {
+			if p := b.state.partitions[placed.partition]; p != nil {
+				p.noteRange(&placed.run)
+			}
+		}
+	}
+}
+
+// noteRange gives the run of the partition that is where from is its range.
+func (p *partition) noteRange(from *index.Run) {
+	if i := p.runs.At(from.First); i < len(p.runs) && p.runs[i].File == from.File && p.runs[i].Pos == from.Pos {
+		p.runs[i].Low, p.runs[i].High = from.Low, from.High
+	}
 }
 
 // announce adds the events that make a written file live.

@@ -222,6 +222,7 @@ func (b *Broker) announceMerge(files []queend.FileID, written []writtenFile, ali
 		written[i].announce(t, files, gone)
 	}
 	b.commit(t)
+	b.noteRanges(written)
 	return nil
 }
 

@@ -114,8 +114,12 @@ func dump(t *testing.T, b *Broker) string {
 			s.names[q.queueKey] == q, len(q.groups), len(q.parts), len(q.letters), dlq)
 	}
 	for _, p := range s.partitions {
+		runs := slices.Clone(p.runs)
+		for i := range runs {
+			runs[i].Low, runs[i].High = 0, 0 // learned, not logged
+		}
 		add("partition %d %v of %d name %q internal %v created %d lastTime %d lastUse %d start %d end %d flushed %d letters %d runs %v",
-			p.id, p.uuid, p.q.id, p.name, p.ord < 0, p.created, p.lastTime, p.lastUse, p.start, p.end, p.flushed, p.letters, p.runs)
+			p.id, p.uuid, p.q.id, p.name, p.ord < 0, p.created, p.lastTime, p.lastUse, p.start, p.end, p.flushed, p.letters, runs)
 		for _, r := range p.rows {
 			if s.groups[r.group] != nil {
 				var l lane

@@ -121,6 +121,6 @@ func entryOf(q queend.QueueID, p queend.PartitionID, r *index.Run) segment.Entry
 func runOf(id queend.FileID, e *segment.Entry) placedRun {
 	return placedRun{partition: e.Partition, run: index.Run{
 		File: id, First: e.First, Last: e.Last, PayloadFrom: e.PayloadFrom,
-		Pos: e.Pos, Size: e.Size, Bytes: e.Bytes, LastTime: e.LastTime,
+		Pos: e.Pos, Size: e.Size, Bytes: e.Bytes, LastTime: e.LastTime, Low: e.IDs.Low, High: e.IDs.High,
 	}}
 }

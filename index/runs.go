@@ -21,6 +21,9 @@ type Run struct {
 	Size        uint32        // of the descriptor, bytes
 	Bytes       uint64        // stored bytes of the run
 	LastTime    int64         // of the last message, microseconds
+	// Low and High bound the ids of the run as the package that reads it has
+	// them. They are no part of what is logged: 0 and 0 until somebody looked.
+	Low, High uint64
 }
 
 // Runs are the runs of one partition, in rising order of offset, joined

@@ -121,6 +121,10 @@ func parseHead(b []byte, pos, footer uint64) (head, string) {
 	e.Last = e.First + queend.Offset(count) - 1
 	e.PayloadFrom = e.First + queend.Offset(dropped)
 	e.Pos, e.Size = pos, uint32(len(b))
+	var high [placeText]byte
+	n := copy(high[:], h.low[:h.shared])
+	n += copy(high[n:], h.high)
+	e.IDs = rangeOf(h.low, high[:n])
 	if !h.measure(footer) {
 		return head{}, "stripes make no sense"
 	}

@@ -54,6 +54,7 @@ func appendFilter(dst []byte, hashes []uint64) []byte {
 type Filter struct {
 	FirstTime, LastTime int64 // earliest and latest time, microseconds
 	First, Last         queend.Offset
+	IDs                 Range
 
 	low, high []byte // bounds of the ids; high may be cut short
 	field     []byte

@@ -159,6 +159,7 @@ type Entry struct {
 	Size        uint32        // bytes of the descriptor, without its filters
 	Bytes       uint64        // stored bytes of the run, with descriptor and filters
 	LastTime    int64         // latest time of its messages, microseconds
+	IDs         Range         // of its transaction ids
 }
 
 // same reports whether both name the same run.

@@ -206,7 +206,7 @@ func (r *Reader) Filter(e Entry) (*Filter, error) {
 		return nil, r.damaged(damagedDescriptor(e.Pos, "checksum of the filter does not match"))
 	}
 	return &Filter{
-		FirstTime: h.firstTime, LastTime: h.entry.LastTime, First: e.First, Last: e.Last,
+		FirstTime: h.firstTime, LastTime: h.entry.LastTime, First: e.First, Last: e.Last, IDs: h.entry.IDs,
 		low: slices.Clone(h.low), high: slices.Concat(h.low[:h.shared], h.high),
 		field: slices.Clone(field[crcSize:]),
 	}, nil

@@ -180,6 +180,7 @@ func (w *Writer) End() error {
 	w.footer = appendSealedFilter(w.footer, r.hashes)
 	w.footer = appendStripeFilters(w.footer, &r.head, r.hashes)
 	e := r.entry
+	e.IDs = rangeOf(r.bounds.low, r.bounds.high)
 	e.Pos, e.Size = uint64(at), uint32(size) // Finish adds where the footer starts
 	e.Bytes = w.pos - r.start + uint64(len(w.footer)-at)
 	w.entries = append(w.entries, e)
