@@ -117,6 +117,8 @@ func filesOf(p string) string {
 		return "segment"
 	case strings.HasSuffix(name, ".spool"):
 		return "spool"
+	case strings.HasPrefix(dir, "/data/quarantine/"):
+		return "quarantine"
 	case dir == "/data/" && name == "FORMAT", dir == "/data/" && name == "LOCK":
 		return name
 	}
