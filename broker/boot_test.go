@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"queend"
 	"queend/log"
 )
 
@@ -195,5 +196,40 @@ func TestADeltaThatDidNotCountIsNotTakenForItsSuccessor(t *testing.T) {
 		}
 		sameDump(t, "with a checkpoint too many", want, dump(t, again))
 		kill(t, again)
+	}
+}
+
+// TestACheckpointWaitsForAFlushThatIsNotItsOwn: a flush between its cut and its
+// own takes the messages out of the tails; the record that says where they are
+// is behind the cut, and has to be synced before the checkpoint counts.
+func TestACheckpointWaitsForAFlushThatIsNotItsOwn(t *testing.T) {
+	for _, mode := range []log.SyncMode{log.SyncInterval, log.SyncNever} {
+		cfg := testConfig(t.TempDir(), newClock())
+		cfg.Sync, cfg.SyncInterval = mode, time.Hour
+		b := openTest(t, cfg)
+		w := &world{b: b, r: rand.New(rand.NewPCG(3, 3))}
+		w.acts(100)
+		var announced queend.LSN
+		b.storage.onStep = func(name string) {
+			if name != "images" {
+				return
+			}
+			var err error
+			if announced, err = b.flush(); err != nil || announced == 0 {
+				t.Fatalf("flush: record %d, %v", announced, err)
+			}
+		}
+		b.storage.checkpointing.Lock()
+		err := b.checkpoint(true, false)
+		b.storage.checkpointing.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info := b.storage.checkpoints.chains[0].newest(); info.lsn >= announced || info.durable < announced {
+			t.Errorf("mode %d: the checkpoint at %d counts record %d as durable, the flush is record %d", mode, info.lsn, info.durable, announced)
+		}
+		if got := b.log.Stats().Synced; got < announced {
+			t.Errorf("mode %d: synced through %d, the flush is record %d", mode, got, announced)
+		}
 	}
 }

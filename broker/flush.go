@@ -78,8 +78,9 @@ func (b *Broker) flushIfDue() error {
 }
 
 // flush moves every message that is in a tail when it is called into synced
-// segment files, and returns the LSN of the record that says so, 0 when there
-// was nothing to do.
+// segment files, and returns the LSN of the last record that says so: of an
+// earlier flush when there was nothing to do, and 0 when there was none since
+// the start.
 func (b *Broker) flush() (queend.LSN, error) {
 	s := &b.storage
 	s.flushing.Lock()
@@ -87,7 +88,7 @@ func (b *Broker) flush() (queend.LSN, error) {
 	spans, sealed := b.takeTails()
 	if len(spans) == 0 {
 		b.locked(func() { s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow()) })
-		return 0, nil
+		return s.announced, nil
 	}
 	files, err := b.writeSpans(spans)
 	if err != nil {
@@ -105,6 +106,7 @@ func (b *Broker) flush() (queend.LSN, error) {
 		b.noteRanges(files)
 		s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow())
 	})
+	s.announced = lsn
 	s.step("flushed")
 	s.admit.changed()
 	return lsn, nil

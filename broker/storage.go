@@ -25,6 +25,7 @@ type storage struct {
 	checkpointing, flushing, merging, retaining, backing sync.Mutex
 
 	checkpoints checkpoints // under checkpointing
+	announced   queend.LSN  // the record of the last flush, 0: none since the start; under flushing
 	made        checkpointsMade
 
 	// Under the broker's lock:
