@@ -49,7 +49,10 @@ func (c *campaign) live(m *mount, n int, end time.Time, r *rand.Rand) {
 		s := &session{t: c.t, d: newDisk(image), h: h, ahead: ahead, sync: c.sync}
 		s.d.slow = slowness[round%len(slowness)]
 		if !s.open(m, false) {
-			c.t.Fatalf("round %d: the broker does not start", round)
+			_, said := s.c.ended()
+			c.t.Errorf("round %d: the broker does not start: %s", round, said)
+			c.failed.Add(1)
+			return
 		}
 		if round%3 == 2 {
 			s.d.strike(oneFault(syscall.EIO, 20+r.IntN(200)))
