@@ -214,3 +214,21 @@ func TestS2_NothingSecretIsLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestS3_AnImportIsThereForItsGroups imports what a push cannot make and looks
+// at it as any client does.
+func TestS3_AnImportIsThereForItsGroups(t *testing.T) {
+	_, e := own(t)
+	q := e.queue()
+	e.push(q, "p", "a", "b", "c")
+	body := `{"queue":` + quote(q) + `,"groups":[{"name":"g","mode":"all","cursors":[{"partition":"p","next":2}]}],` +
+		`"deadLetters":[{"partition":"p","consumerGroup":"g","transactionId":"x","payload":{"n":1},"errorMessage":"no","retryCount":3}]}`
+	e.post("/internal/import", body).obj(http.StatusOK).is("success", true, "groups", 1, "cursors", 1, "deadLetters", 1, "known", 0)
+	e.pop(q, "consumerGroup=g").want("c")
+	if letters := e.dlq(q); len(letters) != 1 {
+		t.Errorf("%d dead letters", len(letters))
+	} else {
+		letters[0].is("transactionId", "x", "errorMessage", "no", "retryCount", 3)
+	}
+	e.post("/internal/import", `{"queue":`+quote(e.queue())+`}`).want(http.StatusNotFound)
+}
