@@ -7,6 +7,7 @@ FUZZTIME ?= 10m
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 RELEASE  = -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)'
 BIN     ?= bin
+DIST    ?= dist
 
 # The tests of hostile that take an amount of something.
 FAULTS = ^Test(EmptyPops|OneUnread|IdleQueues|ManyBusy|IdlePartitions|RetentionOfAHot|ABrokerThatStarts|AConsumerAmong|TenTimes)
@@ -28,7 +29,7 @@ build: ## build bin/queend
 	CGO_ENABLED=0 $(GO) build $(RELEASE) -o $(BIN)/queend ./cmd/queend
 
 release: ## build dist: a static binary, an archive and an SBOM for amd64 and arm64, checksums
-	GO="$(GO)" ./packaging/release dist "$(VERSION)" "$(RELEASE)"
+	GO="$(GO)" ./packaging/release "$(DIST)" "$(VERSION)" "$(RELEASE)"
 
 run: build ## build and start the broker on ./queen-data
 	./bin/queend

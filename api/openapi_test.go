@@ -71,7 +71,7 @@ func TestOpenAPIDocumentIsValidAndServed(t *testing.T) {
 // text of docs/api.md.
 func describe(t *testing.T) []byte {
 	t.Helper()
-	s := &schemas{t: t, components: map[string]any{}}
+	s := &schemas{t: t, components: map[string]any{}, types: map[string]reflect.Type{}}
 	texts := routeTexts(t)
 	paths := map[string]any{}
 	left := maps.Clone(operations)
@@ -247,6 +247,7 @@ func routeTexts(t *testing.T) map[string]routeText {
 type schemas struct {
 	t          *testing.T
 	components map[string]any
+	types      map[string]reflect.Type // of components
 }
 
 // of returns the schema of a type: what encoding/json makes of it.
@@ -298,8 +299,11 @@ func (s *schemas) structOf(t reflect.Type) map[string]any {
 	}
 	name := notInNames.ReplaceAllString(t.Name(), "")
 	name = strings.ToUpper(name[:1]) + name[1:]
-	if s.components[name] == nil {
-		s.components[name] = map[string]any{} // keeps a type within itself from going on for ever
+	if other := s.types[name]; other != nil && other != t {
+		s.t.Fatalf("%v and %v would both be %s", other, t, name)
+	}
+	if s.types[name] == nil {
+		s.types[name] = t // keeps a type within itself from going on for ever
 		s.components[name] = s.fields(t)
 	}
 	return map[string]any{"$ref": "#/components/schemas/" + name}
@@ -365,7 +369,7 @@ func (s *schemas) options(answer bool) map[string]any {
 }
 
 func TestSchemasAreWhatEncodingMakesOfTypes(t *testing.T) {
-	s := &schemas{t: t, components: map[string]any{}}
+	s := &schemas{t: t, components: map[string]any{}, types: map[string]reflect.Type{}}
 	type inner struct {
 		B *bool `json:"b"`
 	}

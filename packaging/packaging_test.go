@@ -6,6 +6,8 @@ package packaging
 import (
 	"bufio"
 	"bytes"
+	"debug/elf"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -79,8 +82,61 @@ func TestTheProgramIsStaticAndKnowsItsVersion(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(out), "queend v9.8.7-test ") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if text, err := exec.Command(have(t, "readelf"), "-l", path).Output(); err != nil || bytes.Contains(text, []byte("INTERP")) {
-		t.Errorf("the program asks for a dynamic linker, or %v", err)
+	file, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if file.Section(".interp") != nil {
+		t.Error("the program asks for a dynamic linker")
+	}
+}
+
+// TestAReleaseIsWhole makes one and looks at every file of it.
+func TestAReleaseIsWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds for another machine")
+	}
+	dist := filepath.Join(t.TempDir(), "dist")
+	if out, err := exec.Command("make", "-C", "..", "release", "DIST="+dist, "VERSION=v9.8.7-test").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sums := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	sums.Dir = dist
+	if out, err := sums.CombinedOutput(); err != nil || bytes.Count(out, []byte(": OK")) != 6 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		name := filepath.Join(dist, "queend-linux-"+arch)
+		program, err := elf.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if libraries, err := program.ImportedLibraries(); program.Machine != machine || len(libraries) > 0 || err != nil {
+			t.Errorf("%s is for %v and needs %v, %v", name, program.Machine, libraries, err)
+		}
+		program.Close()
+		var bom struct {
+			Format   string `json:"bomFormat"`
+			Metadata struct {
+				Component struct{ Name, Version string }
+			}
+			Components []struct{ Name, Version string }
+		}
+		if err := json.Unmarshal([]byte(read(t, name+".cdx.json")), &bom); err != nil {
+			t.Fatal(err)
+		}
+		if bom.Format != "CycloneDX" || bom.Metadata.Component.Name != "queend" || bom.Metadata.Component.Version != "v9.8.7-test" || len(bom.Components) < 10 {
+			t.Errorf("the bill of materials of %s is %+v", arch, bom)
+		}
+		list, err := exec.Command("tar", "-tzf", name+".tar.gz").Output()
+		want := []string{"", "_queend", "queend", "queend.1", "queend.bash", "queend.service", "queend.sysusers"}
+		for i := range want {
+			want[i] = "queend-linux-" + arch + "/" + want[i]
+		}
+		if got := strings.Fields(string(list)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("the archive of %s has %v, %v", arch, got, err)
+		}
 	}
 }
 
