@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // runMany makes very many partitions of one message each, lets one group ack all,
@@ -88,46 +89,20 @@ func (r *runner) fillMany(ctx context.Context, b *bed, held figures) error {
 // of the one, and for the few that the other has.
 func (r *runner) compareMany(ctx context.Context, f *scenarioFile, stands []*stand) error {
 	for _, s := range stands {
-		shape := s.bed.shape
-		var err error
-		lanes := min(shape.Partitions, shape.Traffic)
-		if s.feeders, err = s.connect(ctx, flow{batch: shape.Batch, spread: 1, connections: shape.Connections, lanes: lanes}); err != nil {
-			return err
-		}
-		s.how = shape.consumption(drainWait)
-		if err := s.run(ctx, s.feeders, pace{time: seconds(f.WarmUp)}, nil); err != nil {
-			return err
-		}
-		if _, err := s.measureDrain(ctx, s.how); err != nil {
-			return err
-		}
-		if err := s.server().pause(); err != nil {
+		s.how = s.bed.shape.consumption(drainWait)
+		if _, err := s.traffic(ctx, seconds(f.WarmUp)); err != nil {
 			return err
 		}
 	}
 	for i := range f.Rounds {
 		for j := range stands {
 			s := stands[(i+j)%len(stands)]
-			if err := s.server().resume(); err != nil {
-				return err
-			}
-			push, err := s.measurePush(ctx, s.feeders, pace{time: seconds(f.Seconds)})
+			found, err := s.traffic(ctx, seconds(f.Seconds))
 			if err != nil {
 				return err
 			}
-			drain, err := s.measureDrain(ctx, s.how)
-			if err != nil {
-				return err
-			}
-			for _, name := range []string{"take_p50_us", "take_p99_us"} {
-				push[name] = drain[name]
-			}
-			push["taken_per_s"] = drain["msg_per_s"]
-			s.Rounds = append(s.Rounds, push)
-			r.say("round %d/%d %s %.0f msg/s, pop p99 %.1f ms", i+1, f.Rounds, s.Entry, push["msg_per_s"], push["take_p99_us"]/1000)
-			if err := s.server().pause(); err != nil {
-				return err
-			}
+			s.Rounds = append(s.Rounds, found)
+			r.say("round %d/%d %s %.0f msg/s, pop p99 %.1f ms", i+1, f.Rounds, s.Entry, found["msg_per_s"], found["take_p99_us"]/1000)
 		}
 	}
 	for _, s := range stands {
@@ -136,4 +111,31 @@ func (r *runner) compareMany(ctx context.Context, f *scenarioFile, stands []*sta
 		}
 	}
 	return nil
+}
+
+// traffic pushes for a time, takes everything and stops the server until its next
+// turn.
+func (s *stand) traffic(ctx context.Context, d time.Duration) (figures, error) {
+	if err := s.server().resume(); err != nil {
+		return nil, err
+	}
+	shape := s.bed.shape
+	var err error
+	if s.feeders, err = s.connect(ctx, flow{batch: shape.Batch, spread: 1, connections: shape.Connections, lanes: min(shape.Partitions, shape.Traffic)}); err != nil {
+		return nil, err
+	}
+	defer s.rest()
+	found, err := s.measurePush(ctx, s.feeders, pace{time: d})
+	if err != nil {
+		return nil, err
+	}
+	drain, err := s.measureDrain(ctx, s.how)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"take_p50_us", "take_p99_us"} {
+		found[name] = drain[name]
+	}
+	found["taken_per_s"] = drain["msg_per_s"]
+	return found, s.server().pause()
 }

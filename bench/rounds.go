@@ -11,7 +11,7 @@ import (
 type stand struct {
 	*bed
 	result
-	feeders []*feeder
+	feeders []*feeder // while it is at work
 	how     consumption
 }
 
@@ -75,6 +75,7 @@ func (r *runner) stand(ctx context.Context, f *scenarioFile, e rowEntry) (*stand
 	if s.feeders, err = b.connect(ctx, b.shape.flow()); err != nil {
 		return s, err
 	}
+	defer s.rest()
 	if err := b.run(ctx, s.feeders, pace{time: seconds(f.WarmUp), rate: b.shape.Rate}, nil); err != nil {
 		s.Void = fmt.Sprintf("warming up: %v", err)
 		return s, nil
@@ -88,11 +89,23 @@ func (r *runner) stand(ctx context.Context, f *scenarioFile, e rowEntry) (*stand
 	return s, b.server().pause()
 }
 
+// rest ends the connections of the producers: while the others have their turns
+// they would be idle for longer than a server has to bear.
+func (s *stand) rest() {
+	hangUp(s.feeders)
+	s.feeders = nil
+}
+
 // turn is one round of an entry.
 func (s *stand) turn(ctx context.Context, f *scenarioFile, d time.Duration) error {
 	if err := s.server().resume(); err != nil {
 		return err
 	}
+	var err error
+	if s.feeders, err = s.connect(ctx, s.bed.shape.flow()); err != nil {
+		return err
+	}
+	defer s.rest()
 	found, err := s.measure(ctx, f, d)
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, s.server().logTail(5))
@@ -121,8 +134,6 @@ func (s *stand) finish(ctx context.Context, r *runner, f *scenarioFile) error {
 		return nil
 	}
 	r.say("checking %s", s.Entry)
-	hangUp(s.feeders)
-	s.feeders = nil
 	var err error
 	if f.Kind == "push" {
 		s.Checked, err = s.verify(ctx)
@@ -150,7 +161,7 @@ func (s *stand) finish(ctx context.Context, r *runner, f *scenarioFile) error {
 
 // leave ends what is still there.
 func (s *stand) leave() {
-	hangUp(s.feeders)
+	s.rest()
 	if s.bed != nil {
 		s.end()
 	}

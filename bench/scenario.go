@@ -136,6 +136,13 @@ func readScenarios(dir string, quick bool) ([]*scenarioFile, error) {
 	return rows, nil
 }
 
+// is reports whether word names the row: 6 stands for 6a and 6b, 8 or 9 for 8+9.
+func (f *scenarioFile) is(word string) bool {
+	return f.Row == word || f.Name == word || slices.ContainsFunc(strings.Split(f.Row, "+"), func(part string) bool {
+		return part == word || strings.TrimRight(part, "ab") == word
+	})
+}
+
 // pick keeps the rows that are asked for, by number or name; without any those
 // that are not apart.
 func pick(rows []*scenarioFile, asked string) ([]*scenarioFile, error) {
@@ -146,7 +153,7 @@ func pick(rows []*scenarioFile, asked string) ([]*scenarioFile, error) {
 	for word := range strings.SplitSeq(asked, ",") {
 		found := false
 		for _, f := range rows {
-			if f.Row == word || f.Name == word || slices.Contains(strings.Split(f.Row, "+"), word) {
+			if f.is(word) {
 				wanted[f] = true
 				found = true
 			}

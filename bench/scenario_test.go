@@ -66,3 +66,31 @@ func TestTargetsAreJudged(t *testing.T) {
 		}
 	}
 }
+
+func TestRowsArePickedByNumberAndName(t *testing.T) {
+	for asked, want := range map[string]string{
+		"6": "both-20k both-50k", "9": "many", "12,1": "push-1 stored growth", "6b": "both-50k", "soak": "soak", "11": "dedup-one dedup-wide",
+	} {
+		rows, err := readScenarios("", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows, err = pick(rows, asked); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range rows {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
+	}
+	rows, err := readScenarios("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, err = pick(rows, ""); err != nil || len(rows) == 0 || rows[len(rows)-1].Name == "soak" {
+		t.Errorf("all rows: %d, %v", len(rows), err)
+	}
+}

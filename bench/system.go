@@ -125,7 +125,7 @@ type workshop struct {
 	profile string // what a broker writes about itself: cpu, mem ...; empty is nothing
 }
 
-// makers are the systems by name. Each makes one on dir; env is for the broker.
+// makers make the systems, by name, on a directory and for a load.
 var makers = map[string]func(w *workshop, dir string, s shape) (system, error){
 	"queend":                newQueend,
 	"floor":                 newFloor,
