@@ -160,11 +160,12 @@ func (d *feeder) next(at int64) error {
 	return nil
 }
 
-// pace is how long and how fast producers work: for a time, or until so many
-// messages are stored.
+// pace is how long and how fast producers work: for a time, until so many messages
+// are stored, or until each lane has had its turn.
 type pace struct {
 	time     time.Duration
 	messages int64
+	pass     bool
 	rate     float64 // messages a second over all producers; 0 is as fast as they can
 }
 
@@ -196,6 +197,9 @@ func (d *feeder) work(ctx context.Context, p pace, start int64, n, all int, left
 	due := start + interval*int64(n)/int64(all)
 	for ctx.Err() == nil {
 		if p.time > 0 && due >= start+int64(p.time) {
+			return nil
+		}
+		if p.pass && d.at >= len(d.lanes) {
 			return nil
 		}
 		if p.messages > 0 && left.Add(-int64(d.batch)) < 0 {
