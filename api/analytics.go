@@ -25,7 +25,10 @@ type queueLagRow struct {
 // queueLag answers GET /api/v1/analytics/queue-lag.
 func (r *request) queueLag() {
 	w := r.readWindow(broker.Hour)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -85,7 +88,10 @@ type queueOpsPage struct {
 // queueOps answers GET /api/v1/analytics/queue-ops.
 func (r *request) queueOps() {
 	w := r.readWindow(broker.Hour)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -126,7 +132,10 @@ type parkedPage struct {
 // replica there is, and only what is parked now.
 func (r *request) parkedReplicas() {
 	w := r.readWindow(broker.Hour)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -186,7 +195,10 @@ func (r *request) retention() {
 		return
 	}
 	w := r.readWindow(broker.Day)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -259,7 +271,10 @@ type workloadPage struct {
 // carried in the window, the busiest first.
 func (r *request) workload() {
 	w := r.readWindow(broker.Hour)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -293,7 +308,10 @@ type livenessPage struct {
 // partitions there are of each queue and how many look ready for somebody.
 func (r *request) partitionLiveness() {
 	w := r.readWindow(broker.Day)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -367,7 +385,10 @@ type workerPage struct {
 // workerMetrics answers GET /api/v1/analytics/worker-metrics.
 func (r *request) workerMetrics() {
 	w := r.readWindow(broker.Hour)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}

@@ -104,7 +104,10 @@ type statusPage struct {
 // status answers GET /api/v1/status.
 func (r *request) status() {
 	w := r.readWindow(broker.Hour)
-	series := r.readTraffic(&w)
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
 	if r.badQuery() {
 		return
 	}
@@ -214,7 +217,11 @@ func (r *request) statusAnalytics() {
 	}
 	w := r.readWindow(broker.Day)
 	w.minutes = minutes
-	buckets := together(r.readTraffic(&w))
+	series, ok := r.readTraffic(&w)
+	if !ok {
+		return
+	}
+	buckets := together(series)
 	if r.badQuery() {
 		return
 	}

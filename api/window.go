@@ -57,12 +57,20 @@ func (w *window) step() int64 { return w.minutes * broker.Minute }
 func (w *window) perSecond(count int64) two { return two(float64(count) / float64(w.minutes*60)) }
 
 // readTraffic reads the traffic of the queues that the parameters choose,
-// cleft into the buckets of the window.
-func (r *request) readTraffic(w *window) []broker.QueueSeries {
-	return r.broker.Traffic(broker.TrafficQuery{
+// cleft into the buckets of the window. False when it has answered with a
+// failure.
+func (r *request) readTraffic(w *window) (series []broker.QueueSeries, ok bool) {
+	ctx, cancel := r.within()
+	defer cancel()
+	series, err := r.broker.Traffic(ctx, broker.TrafficQuery{
 		Tenant: r.tenant, Queue: r.query.optional("queue"), Namespace: r.query.text("namespace", ""), Task: r.query.text("task", ""),
 		From: w.from - w.from%w.step(), To: w.to, Step: w.step(),
 	})
+	if err != nil {
+		r.unmanaged(err, "history")
+		return nil, false
+	}
+	return series, true
 }
 
 // together adds the traffic of queues up, bucket by bucket.

@@ -65,7 +65,7 @@ func (a *acker) finish() {
 			a.b.fileLetter(a.t, l.g, l.p, &l.filings[i])
 		}
 		l.g.d.speed.add(a.t.stamp, l.done)
-		l.p.q.d.traffic.note(a.t.stamp, &l.traffic)
+		a.b.note(l.p.q, a.t.stamp, &l.traffic)
 	}
 }
 

@@ -79,6 +79,7 @@ func (b *Broker) start() {
 	b.rebuild()
 	b.initSpool()
 	b.initTraces()
+	b.initHistory()
 	if b.cfg.Manual {
 		return
 	}
@@ -427,6 +428,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.done.Wait()
 	b.spool.seal()
 	if ctx.Err() == nil {
+		b.saveHistory(true)
 		b.storage.checkpointing.Lock()
 		if err := b.checkpoint(false, true); err != nil {
 			b.cfg.Log.Error("no checkpoint at the end", "error", err)

@@ -57,6 +57,8 @@ type Config struct {
 	SpoolDir           string    // of push maintenance, "": spool in Dir
 	// TraceRetentionSeconds is QUEEN_TRACE_RETENTION_S; 0: for ever.
 	TraceRetentionSeconds int64
+	HistoryDays           int64 // METRICS_RETENTION_DAYS; 0: no history of traffic is kept
+	HistoryFlushMS        int64 // METRICS_FLUSH_MS, 0: 60000, at most an hour
 	// Manual opens without goroutines: Tick and Maintain do their work.
 	Manual bool
 	// StatDisk measures the file system of a directory, in bytes; nil: the
@@ -96,6 +98,9 @@ func (c *Config) fill() {
 	orDefault(&c.DiskLowPct, 80)
 	orDefault(&c.AdmitBytes, 128<<20)
 	orDefault(&c.AdmitHoldMS, 15000)
+	orDefault(&c.HistoryFlushMS, 60000)
+	c.HistoryFlushMS = min(c.HistoryFlushMS, Hour/Millisecond)
+	c.HistoryDays = min(c.HistoryDays, 36500)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -134,6 +139,7 @@ type Broker struct {
 	spool    spool
 
 	traceNames traceNames
+	history    history
 	bootTime   int64 // that the start took, microseconds
 
 	alarm chan struct{} // told when the wheel's next entry may have come nearer

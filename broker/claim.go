@@ -227,7 +227,7 @@ func (p *popper) add(t *bundle, c *candidate, lease queend.ID) {
 	t.count.PopMessages += uint64(len(c.msgs))
 	var traffic Traffic
 	traffic.delivered(t.stamp, c.msgs, p.r.AutoAck)
-	c.p.q.d.traffic.note(t.stamp, &traffic)
+	p.b.note(c.p.q, t.stamp, &traffic)
 	attempt := 1
 	if !p.r.AutoAck {
 		attempt = int(r.lane.attempts)

@@ -36,7 +36,7 @@ const formatClock = 1_700_000_000 * Second
 // with.
 func formatRig(t *testing.T, dir string) *rig {
 	return newRig(t, func(c *Config) {
-		c.Dir, c.EncryptionKey, c.TraceRetentionSeconds = dir, bytes.Repeat([]byte{7}, 32), 30*24*3600
+		c.Dir, c.EncryptionKey, c.TraceRetentionSeconds, c.HistoryDays = dir, bytes.Repeat([]byte{7}, 32), 30*24*3600, 90
 	})
 }
 
@@ -83,9 +83,9 @@ func (r *rig) inventory() []string {
 	t := s.totals
 	add("totals push %d %d pop %d %d ack %d %d failed %d transactions %d dead letters %d", t.PushRequests, t.PushMessages,
 		t.PopRequests, t.PopMessages, t.AckRequests, t.AckMessages, t.AckFailed, t.Transactions, t.DeadLetters)
-	hidden := fmt.Sprintf("%q", tracesQueue)
+	own := strings.NewReplacer(fmt.Sprintf("%q", tracesQueue), "traces", fmt.Sprintf("%q", historyQueue), "history")
 	for i := range lines {
-		lines[i] = strings.ReplaceAll(lines[i], hidden, "traces")
+		lines[i] = own.Replace(lines[i])
 	}
 	slices.Sort(lines)
 	return lines
@@ -165,6 +165,7 @@ func (r *rig) populate() {
 	r.checkpointed(true)
 
 	r.later(61 * Second)
+	r.b.saveHistory(false)
 	r.b.retain()
 	r.pushTo("brief", "p", "b3")
 	r.push("g", "h")
@@ -184,6 +185,7 @@ func (r *rig) populate() {
 	r.must(err)
 	r.maintenance(true)
 	r.spoolTo("q", "spooled", "s1", "s2")
+	r.b.saveHistory(true)
 }
 
 // popP claims messages of partition p of q.
@@ -327,6 +329,9 @@ func opensWhole(t *testing.T, path string) {
 	if got, want := r.letters(), "a:side c:poison b:still-none"; got != want {
 		t.Errorf("dead letters %q, want %q", got, want)
 	}
+	if got := r.traffic(); got.PushMessages != 19 || got.AckFailed != 4 {
+		t.Errorf("figures: %+v", got)
+	}
 	r.flushed()
 	r.checkpointed(true)
 	r.reopen()
@@ -336,6 +341,7 @@ func opensWhole(t *testing.T, path string) {
 	r.must(r.b.DrainSpool())
 	spooled := r.popReq(func(q *PopRequest) { q.Pinned, q.Partition, q.Group = true, "spooled", "g" })
 	(&popped{r, spooled}).want("s1 s2")
+	r.b.saveHistory(true)
 	later := r.inventory()
 	r.reopen()
 	r.wantInventory("after some work", later)

@@ -91,12 +91,13 @@ func (b *Broker) Maintain() error {
 		err = cerr
 	}
 	b.sweepFiles()
+	b.saveHistory(false)
 	return err
 }
 
 // startStorage starts the goroutines.
 func (b *Broker) startStorage() {
-	b.done.Add(4)
+	b.done.Add(5)
 	go b.loop("flush", time.Second, b.storage.wake, func() error {
 		b.checkDisk()
 		return b.flushIfDue()
@@ -104,6 +105,10 @@ func (b *Broker) startStorage() {
 	go b.loop("retention", time.Duration(b.cfg.RetentionMS)*time.Millisecond, nil, func() error {
 		b.retain()
 		b.sweepFiles()
+		return nil
+	})
+	go b.loop("history of figures", time.Duration(b.cfg.HistoryFlushMS)*time.Millisecond, nil, func() error {
+		b.saveHistory(false)
 		return nil
 	})
 	go b.loop("merge", time.Second, nil, func() error { return b.mergeIfDue(b.pace) })

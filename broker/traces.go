@@ -18,7 +18,7 @@ var (
 )
 
 // isHidden reports whether the queue is the broker's own.
-func (q *queue) isHidden() bool { return q.name == tracesQueue }
+func (q *queue) isHidden() bool { return q.name == tracesQueue || q.name == historyQueue }
 
 // TraceEntry is a trace to be recorded (docs/rules.md, S8).
 type TraceEntry struct {
@@ -114,7 +114,7 @@ func (b *Broker) RecordTrace(ctx context.Context, tenant queend.ID, in TraceEntr
 	var lsn queend.LSN
 	b.locked(func() {
 		b.locate(tenant, &tr)
-		b.ensureTraces(tenant)
+		b.ensureOwn(tenant, tracesQueue, max(b.cfg.TraceRetentionSeconds, 0))
 		t := b.begin()
 		tr.ID = b.newID(t.stamp)
 		p := b.newPusher(t, nil, tenant, nil)
@@ -145,11 +145,10 @@ func (b *Broker) locate(tenant queend.ID, tr *Trace) {
 	}
 }
 
-// ensureTraces makes the queue of a tenant's traces, or brings its retention
-// to what the configuration says.
-func (b *Broker) ensureTraces(tenant queend.ID) {
-	keep := max(b.cfg.TraceRetentionSeconds, 0)
-	q := b.state.queue(tenant, tracesQueue)
+// ensureOwn makes a queue of the broker's own, or brings its retention to so
+// many seconds; 0 is for ever.
+func (b *Broker) ensureOwn(tenant queend.ID, name string, keep int64) {
+	q := b.state.queue(tenant, name)
 	if q != nil && q.opts.MaxWaitTimeSeconds == keep {
 		return
 	}
@@ -158,7 +157,7 @@ func (b *Broker) ensureTraces(tenant queend.ID) {
 	if q != nil {
 		ev = q.event()
 	} else {
-		ev = b.addQueue(t, tenant, tracesQueue)
+		ev = b.addQueue(t, tenant, name)
 		ev.namespace, ev.task, ev.opts = "", "", DefaultOptions()
 		ev.opts.DedupWindowSeconds = 0
 	}
@@ -173,12 +172,12 @@ func (b *Broker) initTraces() {
 	b.locked(func() {
 		var tenants []queend.ID
 		for _, q := range b.state.queues {
-			if q.isHidden() {
+			if q.name == tracesQueue {
 				tenants = append(tenants, q.tenant)
 			}
 		}
 		for _, tenant := range tenants {
-			b.ensureTraces(tenant)
+			b.ensureOwn(tenant, tracesQueue, max(b.cfg.TraceRetentionSeconds, 0))
 		}
 	})
 }

@@ -7,8 +7,7 @@ import (
 	"queend/segment"
 )
 
-// Traffic counts what happened on a queue in some stretch of time. It is kept
-// in memory only and begins anew with every start.
+// Traffic counts what happened on a queue in some stretch of time.
 type Traffic struct {
 	PushRequests       int64 // log records with pushes to the queue: one per request, more for a very large one
 	PushMessages       int64
@@ -87,23 +86,15 @@ type TrafficPoint struct {
 	Traffic
 }
 
-// How much traffic a queue remembers, in buckets in which something happened:
-// single minutes, and whole hours for what is longer ago.
-const (
-	minutesKept = 120
-	hoursKept   = 48
-)
+// minutesKept is how many minutes in which something happened a queue
+// remembers at least; longer ones ago are in the history.
+const minutesKept = 120
 
 // queueTraffic is what a queue remembers of its traffic.
 type queueTraffic struct {
-	minutes, hours []TrafficPoint // rising
-	pushStamp      int64          // of the last record counted as a push request
-}
-
-// note adds to the buckets of now.
-func (q *queueTraffic) note(now int64, t *Traffic) {
-	bucketAt(&q.minutes, now-now%Minute, minutesKept).Add(t)
-	bucketAt(&q.hours, now-now%Hour, hoursKept).Add(t)
+	minutes   []TrafficPoint // rising
+	unsaved   []TrafficPoint // rising; not in the history yet
+	pushStamp int64          // of the last record counted as a push request
 }
 
 // bucketAt returns the newest bucket, which is made if it begins later than
@@ -143,13 +134,13 @@ func (b *Broker) notePush(p *partition, n int) {
 		q.pushStamp = p.lastTime
 		t.PushRequests = 1
 	}
-	q.note(p.lastTime, &t)
+	b.note(p.q, p.lastTime, &t)
 }
 
 // notePartition counts a partition that comes or goes.
 func (b *Broker) notePartition(p *partition, t Traffic) {
 	if b.live && p.ord >= 0 {
-		p.q.d.traffic.note(b.now(), &t)
+		b.note(p.q, b.now(), &t)
 	}
 }
 
@@ -164,18 +155,18 @@ func (b *Broker) noteRemoved(p *partition, from queend.Offset) {
 	l := o.retention()
 	switch {
 	case l.completed > 0 && (l.any == 0 || l.completed < l.any):
-		p.q.d.traffic.note(b.now(), &Traffic{CompletedMessages: n})
+		b.note(p.q, b.now(), &Traffic{CompletedMessages: n})
 	case l.any == o.MaxWaitTimeSeconds*Second:
-		p.q.d.traffic.note(b.now(), &Traffic{EvictedMessages: n})
+		b.note(p.q, b.now(), &Traffic{EvictedMessages: n})
 	default:
-		p.q.d.traffic.note(b.now(), &Traffic{RetentionMessages: n})
+		b.note(p.q, b.now(), &Traffic{RetentionMessages: n})
 	}
 }
 
 // noteEmpty counts a pop that goes away with nothing.
 func (p *popper) noteEmpty() {
 	if p.group != nil {
-		p.group.q.d.traffic.note(p.b.now(), &Traffic{PopEmpty: 1})
+		p.b.note(p.group.q, p.b.now(), &Traffic{PopEmpty: 1})
 	}
 }
 
@@ -191,7 +182,7 @@ func (x *transaction) noteTraffic(p *pusher) {
 		}
 	}
 	for q := range queues {
-		q.d.traffic.note(x.t.stamp, &Traffic{Transactions: 1})
+		x.b.note(q, x.t.stamp, &Traffic{Transactions: 1})
 	}
 }
 

@@ -5,7 +5,8 @@ import "testing"
 // traffic adds up what q remembers.
 func (r *rig) traffic() (sum Traffic) {
 	r.Helper()
-	all := r.b.Traffic(TrafficQuery{Tenant: DefaultTenant, To: never, Step: Hour})
+	all, err := r.b.Traffic(r.Context(), TrafficQuery{Tenant: DefaultTenant, To: never, Step: Hour})
+	r.must(err)
 	for i := range all {
 		for k := range all[i].Points {
 			sum.Add(&all[i].Points[k].Traffic)
@@ -36,31 +37,5 @@ func TestTrafficCountsWhatHappens(t *testing.T) {
 	r.later(6 * Minute)
 	if s := r.b.QueueStats(); s[0].Last != nil {
 		t.Errorf("a queue without traffic: %+v", s)
-	}
-}
-
-func TestOldMinutesOfTrafficBecomeHours(t *testing.T) {
-	var q queueTraffic
-	now := int64(1_700_000_000) * Second
-	now -= now % Hour
-	begin := now
-	for range 6 * 60 {
-		q.note(now, &Traffic{PushMessages: 1})
-		now += Minute
-	}
-	if n := len(q.minutes); n > 2*minutesKept {
-		t.Errorf("%d minutes are kept", n)
-	}
-	for _, step := range []int64{Minute, Hour, Day} {
-		total := int64(0)
-		for _, p := range q.series(begin, now, step) {
-			total += p.PushMessages
-		}
-		if total != 6*60 {
-			t.Errorf("steps of %d add up to %d", step, total)
-		}
-	}
-	if got := q.series(now-10*Minute, now, Minute); len(got) != 10 || got[0].At != now-10*Minute {
-		t.Errorf("the last ten minutes are %d points", len(got))
 	}
 }
