@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"queend"
+	"queend/dedup"
 	"queend/index"
 	"queend/segment"
 )
@@ -206,7 +207,10 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 		p.tail = append(p.tail, tailMessage{raw: raw, time: stamp})
 		p.end = off + 1
 		_, txn := p.txnAt(off)
-		s.fresh.Add(hashIn(p, segment.Hash(txn)), off)
+		s.fresh.Add(dedup.Hash(p.id, segment.Hash(txn)), off)
+		if place, ok := segment.Place(txn); ok {
+			p.top = max(p.top, place)
+		}
 		s.tailBytes += int64(len(raw))
 	}
 	p.lastTime = stamp

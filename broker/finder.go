@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"queend"
+	"queend/dedup"
 	"queend/index"
 	"queend/segment"
 )
@@ -115,38 +116,35 @@ func (f *finder) search(p *partition, w wanted, lo, hi queend.Offset) (m match, 
 			return m, ready
 		}
 	}
-	return f.inFresh(p, w, lo, hi)
+	return f.inTail(p, w, max(lo, p.tailFrom), hi), true
 }
 
-// compare reports whether the message at off has the wanted id and is not older
-// than wanted. ok is false when only the disk can tell.
-func (f *finder) compare(p *partition, w wanted, off queend.Offset) (id queend.ID, same, ok bool) {
-	if off >= p.tailFrom {
-		if int(off-p.tailFrom) >= len(p.tail) || p.tail[off-p.tailFrom].time < w.since {
-			return id, false, true
+// inTail searches what is in no segment yet. The table may give offsets that
+// are flushed by now, or of another id: they are only candidates.
+func (f *finder) inTail(p *partition, w wanted, lo, hi queend.Offset) (m match) {
+	hi = min(hi, p.tailFrom+queend.Offset(len(p.tail))-1)
+	if lo > hi || w.placed && w.place > p.top {
+		return m
+	}
+	f.b.state.fresh.Lookup(dedup.Hash(p.id, w.hash), func(off queend.Offset) bool {
+		if off < lo || off > hi || m.found && off > m.off || p.tail[off-p.tailFrom].time < w.since {
+			return true
 		}
-		id, have := p.txnAt(off)
-		return id, bytes.Equal(have, w.txn), true
-	}
-	at := p.runs.At(off)
-	if at == len(p.runs) || p.runs[at].First > off {
-		return id, false, true // its run was dropped
-	}
-	ids, i, ok := f.chunk(p, &p.runs[at], off)
-	if !ok {
-		return id, false, false
-	}
-	return ids.ID(i), ids.Time(i) >= w.since && ids.Find(w.txn, i, i+1) == i, true
+		if id, have := p.txnAt(off); bytes.Equal(have, w.txn) {
+			m = match{true, off, id}
+		}
+		return true
+	})
+	return m
 }
 
 // inRuns searches the runs that overlap [lo, hi] and end at or after since.
 // Needs of all of them are noted at once; the answer stands only when no run
-// below it is open. It leaves out the runs of which the table of recent ids has
-// everything.
+// below it is open.
 func (f *finder) inRuns(p *partition, w wanted, lo, hi queend.Offset) (m match, ready bool) {
 	runs := p.runs
 	first := max(runs.At(lo), runs.SinceTime(w.since))
-	if first >= len(runs) || f != nil && f.b.storage.recent.covers(p, first) {
+	if first >= len(runs) {
 		return m, true
 	}
 	if f == nil {
@@ -154,7 +152,7 @@ func (f *finder) inRuns(p *partition, w wanted, lo, hi queend.Offset) (m match, 
 	}
 	filters := f.filtersOf(p)
 	ready = true
-	for i := first; i < len(runs) && runs[i].First <= hi && !f.b.storage.recent.covers(p, i); i++ {
+	for i := first; i < len(runs) && runs[i].First <= hi; i++ {
 		r := &runs[i]
 		search := f.inRun
 		if w.excludedBy(r) {

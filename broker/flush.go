@@ -85,14 +85,14 @@ func (b *Broker) flush() (queend.LSN, error) {
 	s := &b.storage
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	spans, sealed := b.takeTails()
+	spans, drop := b.takeTails()
 	if len(spans) == 0 {
-		b.locked(func() { s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow()) })
+		b.locked(func() { b.dropFresh(drop) })
 		return s.announced, nil
 	}
 	files, err := b.writeSpans(spans)
 	if err != nil {
-		b.giveBack(spans)
+		b.giveBack(spans, drop)
 		return 0, fmt.Errorf("flush: %w", err)
 	}
 	s.step("segments written")
@@ -104,7 +104,7 @@ func (b *Broker) flush() (queend.LSN, error) {
 		}
 		lsn = b.commit(t)
 		b.noteRanges(files)
-		s.recent.flushed(&b.state, sealed, b.now()-b.longestWindow())
+		b.dropFresh(drop)
 	})
 	s.announced = lsn
 	s.step("flushed")
@@ -113,14 +113,14 @@ func (b *Broker) flush() (queend.LSN, error) {
 }
 
 // takeTails empties the list of partitions with a tail and returns what they
-// hold, and how many generations of ids are sealed with it. Messages pushed
+// hold, and the generations of fresh ids that are in it. Messages pushed
 // meanwhile are in it or in the next flush.
-func (b *Broker) takeTails() (spans []span, sealed int) {
+func (b *Broker) takeTails() (spans []span, drop []uint64) {
 	s := &b.storage
 	var list []*partition
 	b.locked(func() {
 		list, s.tails = s.tails, nil
-		sealed = s.recent.seal(&b.state)
+		drop, s.sealed = append(s.sealed, b.state.fresh.Seal()), nil
 	})
 	spans = make([]span, 0, len(list))
 	for part := range slices.Chunk(list, snapshotStep) {
@@ -141,18 +141,26 @@ func (b *Broker) takeTails() (spans []span, sealed int) {
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.id, b.id) })
-	return spans, sealed
+	return spans, drop
 }
 
 // giveBack undoes takeTails.
-func (b *Broker) giveBack(spans []span) {
+func (b *Broker) giveBack(spans []span, drop []uint64) {
 	b.locked(func() {
+		b.storage.sealed = append(b.storage.sealed, drop...)
 		for i := range spans {
 			if p := spans[i].p; b.state.partitions[p.id] == p && len(p.tail) > 0 {
 				b.tailGrew(p)
 			}
 		}
 	})
+}
+
+// dropFresh forgets ids that are found through runs from now on.
+func (b *Broker) dropFresh(generations []uint64) {
+	for _, g := range generations {
+		b.state.fresh.Drop(g)
+	}
 }
 
 // writeSpans writes the files of a flush and syncs them and their directory.

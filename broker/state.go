@@ -32,7 +32,7 @@ type state struct {
 	spool          spoolPlace
 	totals         totals
 
-	fresh     dedup.Table // hashes of the ids in tails, and of recent ones in runs: see recentIDs
+	fresh     dedup.Table // hashes of ids that are in no segment yet
 	tailBytes int64       // of messages that are in no segment yet
 }
 
@@ -105,6 +105,7 @@ type partition struct {
 	runs     index.Runs
 	rows     []*row // by rising group id
 	letters  int    // dead letters whose original is in this partition
+	top      uint64 // highest place (segment.Place) of an id since the start: none above it is in the tail
 	epoch    uint32 // see tracker
 	queued   bool   // in the list of partitions with a tail
 	keeping         // see retention

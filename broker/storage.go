@@ -32,7 +32,7 @@ type storage struct {
 	nextFile  queend.FileID // highest number given
 	tails     []*partition  // those with a tail that no flush has taken, by their queued bit
 	tailSince int64         // when the first of them joined
-	recent    recentIDs
+	sealed    []uint64      // generations of state.fresh that the next flush may drop
 	retention retention
 	sweptAt   int64 // when old small files were last merged
 
@@ -42,8 +42,7 @@ type storage struct {
 
 func (s *storage) init(b *Broker, dir *dataDir) {
 	s.dir, s.files = dir, newSegmentFiles(dir)
-	s.recent.budget = int(b.cfg.DedupCacheBytes / 2)
-	s.ids = newIDCache(b.cfg.DedupCacheBytes / 2)
+	s.ids = newIDCache(b.cfg.DedupCacheBytes)
 	s.stopped, s.wake = make(chan struct{}), make(chan struct{}, 1)
 	s.walkStep = walkStep
 	s.retention.init()
@@ -64,7 +63,6 @@ const fileFrame = 64
 // It happens once, at the end of boot.
 func (b *Broker) deriveStorage() {
 	b.storage.sweptAt = b.now()
-	b.storage.recent.floor = b.state.lastStamp
 	for _, f := range b.state.files {
 		f.dead = f.bytes - fileFrame
 	}
