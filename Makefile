@@ -20,7 +20,7 @@ STRESS_SEED ?=
 CRASH_TIME  ?= 5m
 CRASH_SEED  ?=
 
-.PHONY: help build release run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick bench-soak
+.PHONY: help build release run test lint fuzz conformance faults linear stress deps crash crash-short bench-tool bench-real crash-real bench-ratio clean deps-bench bench bench-quick bench-soak bench-page
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,11 @@ bench-quick: deps-bench build bench-tool ## the same with small loads: does it w
 
 bench-soak: build bench-tool ## half an hour at 60 % of the ceiling, in bench-report/soak
 	./bin/bench run -rows 13 -out bench-report/soak -limit 1h
+
+comma := ,
+bench-page: bench-tool ## write what bench and bench-soak have measured into docs/benchmarks.md
+	./bin/bench report -in bench-report/results.jsonl$(addprefix $(comma),$(wildcard bench-report/soak/results.jsonl)) \
+	  -page docs/benchmarks.md -plots docs/benchmarks
 
 bench-real: deps build bench-tool ## push, consume, dead-letter and replay 13,000 real records
 	./bin/bench real

@@ -21,18 +21,28 @@ type natsMode struct {
 	atomic bool // a batch is one atomic batch, not many messages in flight
 
 	confirmed bool // consumers wait until the server confirms their acks
+	one       bool // all lanes are subjects of one stream
 }
 
 var (
 	natsAlways  = natsMode{always: true}
 	natsSure    = natsMode{always: true, confirmed: true}
 	natsAtomic  = natsMode{always: true, atomic: true}
+	natsOne     = natsMode{always: true, atomic: true, one: true}
 	natsDefault = natsMode{}
 )
 
 // natsStreams is how many streams the lanes are spread over: one has one writer,
-// and with eight the syncs of several overlap.
+// with eight the syncs of several overlap, and with more it gets slower again.
 const natsStreams = 8
+
+// streams is how many there are in this mode.
+func (m natsMode) streams() int {
+	if m.one {
+		return 1
+	}
+	return natsStreams
+}
 
 // natsPeer is NATS JetStream.
 type natsPeer struct {
@@ -78,7 +88,7 @@ func (p *natsPeer) promise() string {
 	} else {
 		text += "; the messages of a batch are published at once and all acknowledgements awaited"
 	}
-	text += "; one server, file storage, 1 replica, the lanes are subjects of 8 streams; no duplicate window is used; pull consumers that ask ahead, one ack per message"
+	text += fmt.Sprintf("; one server, file storage, 1 replica, the lanes are subjects of %d stream(s); no duplicate window is used; pull consumers that ask ahead, one ack per message", p.mode.streams())
 	if p.mode.confirmed {
 		return text + ", those of a batch sent at once and all confirmed by the server"
 	}
@@ -114,8 +124,9 @@ func (p *natsPeer) connect(ctx context.Context) (*nats.Conn, jetstream.JetStream
 
 func streamName(n int) string { return "bench" + strconv.Itoa(n) }
 
-func subject(lane uint32) string {
-	return streamName(int(lane)%natsStreams) + "." + laneName(int(lane))
+// subject is where the messages of a lane go.
+func (m natsMode) subject(lane uint32) string {
+	return streamName(int(lane)%m.streams()) + "." + laneName(int(lane))
 }
 
 // open makes the streams.
@@ -125,7 +136,7 @@ func (p *natsPeer) open(ctx context.Context, _ int) error {
 		return err
 	}
 	p.admin = nc
-	for n := range natsStreams {
+	for n := range p.mode.streams() {
 		stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: streamName(n), Subjects: []string{streamName(n) + ".*"}, Storage: jetstream.FileStorage, AllowAtomicPublish: p.mode.atomic,
 		})
@@ -147,7 +158,7 @@ func (p *natsPeer) producer(ctx context.Context, batch int) (producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &natsProducer{conn: nc, js: js}
+	n := &natsProducer{conn: nc, js: js, mode: p.mode}
 	if p.mode.atomic && batch > 1 {
 		return &natsBatcher{*n}, nil
 	}
@@ -159,6 +170,7 @@ func (p *natsPeer) producer(ctx context.Context, batch int) (producer, error) {
 type natsProducer struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
+	mode    natsMode
 	futures []jetstream.PubAckFuture
 }
 
@@ -167,7 +179,7 @@ func (n *natsProducer) close() { n.conn.Close() }
 func (n *natsProducer) push(items []slot, at int64) error {
 	n.futures = n.futures[:0]
 	for _, s := range items {
-		f, err := n.js.PublishAsync(subject(s.lane), newPayload(s, at))
+		f, err := n.js.PublishAsync(n.mode.subject(s.lane), newPayload(s, at))
 		if err != nil {
 			return err
 		}
@@ -189,7 +201,7 @@ type natsBatcher struct{ natsProducer }
 func (n *natsBatcher) push(items []slot, at int64) error {
 	id := nuid.Next()
 	for i, s := range items {
-		m := &nats.Msg{Subject: subject(s.lane), Data: newPayload(s, at), Header: nats.Header{
+		m := &nats.Msg{Subject: n.mode.subject(s.lane), Data: newPayload(s, at), Header: nats.Header{
 			"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)},
 		}}
 		if i < len(items)-1 {
@@ -230,7 +242,7 @@ func (p *natsPeer) consumer(ctx context.Context, n int, how consumption) (consum
 	}
 	c := &natsConsumer{conn: nc, batch: how.batch, wait: max(how.wait, 200*time.Millisecond), confirmed: p.mode.confirmed,
 		arrived: make(chan jetstream.Msg, 2*natsAhead*natsStreams)}
-	for stream := n; stream < natsStreams; stream += how.consumers {
+	for stream := n; stream < p.mode.streams(); stream += how.consumers {
 		from, err := js.Consumer(ctx, streamName(stream), loadGroup)
 		if err != nil {
 			nc.Close()
@@ -338,7 +350,7 @@ func (p *natsPeer) audit(ctx context.Context, _ int, message func([]byte) error)
 	if err != nil {
 		return err
 	}
-	for n := range natsStreams {
+	for n := range p.mode.streams() {
 		if err := auditStream(ctx, js, streamName(n), message); err != nil {
 			return fmt.Errorf("stream %s: %w", streamName(n), err)
 		}

@@ -127,12 +127,13 @@ type workshop struct {
 
 // makers make the systems, by name, on a directory and for a load.
 var makers = map[string]func(w *workshop, dir string, s shape) (system, error){
-	"queend":                newQueend,
-	"floor":                 newFloor,
-	"nats-always":           func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsAlways) },
-	"nats-always-atomic":    func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsAtomic) },
-	"nats-always-confirmed": func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsSure) },
-	"nats-default":          func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsDefault) },
-	"redis-always":          func(_ *workshop, dir string, s shape) (system, error) { return newRedis(dir) },
-	"postgres":              func(_ *workshop, dir string, s shape) (system, error) { return newPostgres(dir) },
+	"queend":                 newQueend,
+	"floor":                  newFloor,
+	"nats-always":            func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsAlways) },
+	"nats-always-atomic":     func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsAtomic) },
+	"nats-always-confirmed":  func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsSure) },
+	"nats-always-one-stream": func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsOne) },
+	"nats-default":           func(_ *workshop, dir string, s shape) (system, error) { return newNATS(dir, natsDefault) },
+	"redis-always":           func(_ *workshop, dir string, s shape) (system, error) { return newRedis(dir) },
+	"postgres":               func(_ *workshop, dir string, s shape) (system, error) { return newPostgres(dir) },
 }
