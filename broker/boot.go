@@ -100,12 +100,20 @@ func (b *Broker) checkWhole() error {
 
 // openLog replays the log after an LSN.
 func (b *Broker) openLog(after, proven queend.LSN) (*log.Log, error) {
+	var refused error // it speaks of other files than those of the log
 	c := log.Config{
 		Dir: b.storage.dir.wal(), SegmentBytes: b.cfg.LogSegmentBytes, Sync: b.cfg.Sync, SyncInterval: b.cfg.SyncInterval, Proven: proven,
-		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail, Check: b.checkWhole,
+		Quarantine: b.storage.dir.quarantine(), OnFail: b.cfg.OnFail,
+		Check: func() error {
+			refused = b.checkWhole()
+			return refused
+		},
 		Now: func() time.Time { return time.UnixMicro(b.cfg.Now()) },
 	}
 	l, rec, err := log.Open(c, after, b.replay)
+	if refused != nil {
+		return nil, refused
+	}
 	if errors.Is(err, log.ErrDamaged) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -337,26 +345,27 @@ func (b *Broker) hole(p *partition) string {
 	return ""
 }
 
-// checkFiles makes sure that every live segment file is there in its size.
+// checkFiles makes sure that every live segment file is there in its size, and
+// that there are none without a log: a log is durable before the first of them.
 func (b *Broker) checkFiles() error {
 	s := &b.storage
 	onDisk, _, err := numbered(s.dir.segments(), ".seg")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("segments: %w", err)
 	}
-	for _, f := range b.state.files {
-		path := s.dir.segment(f.id)
-		e := onDisk[uint64(f.id)]
-		if e == nil {
-			return fmt.Errorf("%w: segment file %s is missing", ErrDamaged, path)
+	if len(onDisk) > 0 && isEmpty(s.dir.wal()) && isEmpty(s.dir.checkpoints()) {
+		return fmt.Errorf("%w: %s has files, but there is neither a log nor a checkpoint", ErrDamaged, s.dir.segments())
+	}
+	wrong, err := b.wrongFiles(onDisk)
+	if err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		more := ""
+		if n := len(wrong) - 1; n > 0 {
+			more = fmt.Sprintf(", and %d more are missing or have another size", n)
 		}
-		st, err := e.Info()
-		if err != nil {
-			return fmt.Errorf("segments: %w", err)
-		}
-		if st.Size() != f.bytes {
-			return fmt.Errorf("%w: segment file %s has %d bytes, not %d", ErrDamaged, path, st.Size(), f.bytes)
-		}
+		return fmt.Errorf("%w: segment file %s %s%s", ErrDamaged, wrong[0].path, wrong[0].why, more)
 	}
 	s.nextFile = b.state.lastFile
 	for n := range onDisk {
@@ -370,6 +379,36 @@ func (b *Broker) checkFiles() error {
 		s.nextFile = max(s.nextFile, queend.FileID(n))
 	}
 	return nil
+}
+
+// wrongFile is a live segment file that is not there as it was written.
+type wrongFile struct{ path, why string }
+
+// wrongFiles are those among the live segment files, by number. onDisk is what
+// the directory has.
+func (b *Broker) wrongFiles(onDisk map[uint64]os.DirEntry) (wrong []wrongFile, err error) {
+	for _, id := range slices.Sorted(maps.Keys(b.state.files)) {
+		path := b.storage.dir.segment(id)
+		e := onDisk[uint64(id)]
+		if e == nil {
+			wrong = append(wrong, wrongFile{path, "is missing"})
+			continue
+		}
+		st, err := e.Info()
+		if err != nil {
+			return nil, fmt.Errorf("segments: %w", err)
+		}
+		if want := b.state.files[id].bytes; st.Size() != want {
+			wrong = append(wrong, wrongFile{path, fmt.Sprintf("has %d bytes, not %d", st.Size(), want)})
+		}
+	}
+	return wrong, nil
+}
+
+// isEmpty reports whether a directory has nothing in it or is not there.
+func isEmpty(dir string) bool {
+	names, err := os.ReadDir(dir)
+	return len(names) == 0 && (err == nil || errors.Is(err, os.ErrNotExist))
 }
 
 // setAside clears away what is no part of the state: files that the log says

@@ -170,6 +170,10 @@ func (v *verifier) log() error {
 	for _, d := range r.Tail {
 		v.report(Damage{File: d.File, Offset: d.Offset, Text: "torn end of the log: " + d.Reason, Moot: true})
 	}
+	if v.broken == nil && r.First > v.after+1 {
+		v.report(Damage{File: v.dir.wal(), Offset: -1, Text: fmt.Sprintf(
+			"the log begins with record %d, and no checkpoint holds what was before it: record %d is needed", r.First, v.after+1)})
+	}
 	return v.mark()
 }
 
@@ -177,7 +181,16 @@ func (v *verifier) log() error {
 func (v *verifier) whole() error {
 	err := v.broken
 	if err == nil {
-		err = v.broker.fits()
+		err = v.broker.checkHoles()
+	}
+	if err == nil {
+		var wrong int
+		if wrong, err = v.wrongFiles(); wrong > 0 {
+			return err
+		}
+	}
+	if err == nil {
+		err = v.broker.checkFiles()
 	}
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return err
@@ -186,6 +199,19 @@ func (v *verifier) whole() error {
 		v.report(Damage{Offset: -1, Text: err.Error()})
 	}
 	return nil
+}
+
+// wrongFiles reports each segment file that is missing or has another size.
+func (v *verifier) wrongFiles() (n int, err error) {
+	onDisk, _, err := numbered(v.dir.segments(), ".seg")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	wrong, err := v.broker.wrongFiles(onDisk)
+	for _, f := range wrong {
+		v.report(Damage{File: f.path, Offset: -1, Text: "segment file " + f.why})
+	}
+	return len(wrong), err
 }
 
 // fits is what a start asks of the state.

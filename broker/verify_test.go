@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,5 +126,85 @@ func TestDirectoriesThatHoldNothingMayBeMissing(t *testing.T) {
 	}
 	if got := verified(t, r.cfg.Dir); len(got) != 0 {
 		t.Fatalf("%+v", got)
+	}
+}
+
+// TestMissingPartsAreSeenByAStartAndByVerify: what a start refuses is damage to
+// verify, and no repair says that there is nothing to do.
+func TestMissingPartsAreSeenByAStartAndByVerify(t *testing.T) {
+	c := newClock()
+	dir, _ := storedWorld(t, c)
+	for _, gone := range [][]string{
+		{"checkpoints"}, {"checkpoints/*"}, {"checkpoints", "wal"}, {"checkpoints/*", "wal/*"}, {"segments"}, {"segments/*"}, {"wal"}, {"wal/*"},
+	} {
+		copied := copyDir(t, dir)
+		for _, pattern := range gone {
+			names, err := filepath.Glob(filepath.Join(copied, pattern))
+			if err != nil || len(names) == 0 {
+				t.Fatalf("%s: %v, %v", pattern, names, err)
+			}
+			for _, name := range names {
+				if err := os.RemoveAll(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := live(verified(t, copied)); len(got) == 0 {
+			t.Errorf("without %q verify finds nothing", gone)
+		}
+		if r, err := RepairDir(copied, false); !errors.Is(err, ErrNoRepair) && (err != nil || len(r.Steps) == 0) {
+			t.Errorf("without %q repair plans %+v, %v", gone, r, err)
+		}
+		b, err := Open(testConfig(copied, c))
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %q a start says %v", gone, err)
+		}
+		if err == nil {
+			kill(t, b)
+		}
+	}
+}
+
+func TestVerifyNamesEveryMissingSegmentFile(t *testing.T) {
+	r := newRig(t)
+	for _, id := range []string{"a", "b", "c"} {
+		r.push(id)
+		r.flushed()
+	}
+	r.close()
+	names := byName(t, filepath.Join(r.cfg.Dir, "segments"))
+	if len(names) != 3 {
+		t.Fatalf("%q", names)
+	}
+	data := map[string][]byte{}
+	for _, name := range names {
+		var err error
+		if data[name], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.must(os.Remove(names[0]))
+	r.must(os.Truncate(names[1], 7))
+	r.must(os.Remove(names[2]))
+	var said []string
+	for _, d := range live(verified(t, r.cfg.Dir)) {
+		said = append(said, d.File+" "+d.Text)
+	}
+	for i, name := range names {
+		want := name + " segment file is missing"
+		if i == 1 {
+			want = name + " segment file has 7 bytes"
+		}
+		if !strings.Contains(strings.Join(said, "\n"), want) {
+			t.Errorf("nothing says %q:\n%s", want, strings.Join(said, "\n"))
+		}
+	}
+	_, err := Open(r.cfg)
+	want := fmt.Sprintf("%v: segment file %s is missing, and 2 more are missing or have another size", ErrDamaged, names[0])
+	if err == nil || err.Error() != want {
+		t.Errorf("a start says %v\nwant %s", err, want)
+	}
+	for name := range data {
+		r.must(os.WriteFile(name, data[name], 0o600))
 	}
 }
