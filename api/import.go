@@ -140,8 +140,10 @@ func readImportLetter(v jsonscan.Value) (l broker.ImportLetter, err error) {
 			if err := readText(key, v, &text); err != nil {
 				return err
 			}
-			l.ID, err = queend.ParseID(text)
-			return err
+			if l.ID, err = queend.ParseID(text); err != nil {
+				return errors.New("id is not a UUID")
+			}
+			return nil
 		case "partition":
 			return readText(key, v, &l.Partition)
 		case "consumerGroup":
