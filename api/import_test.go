@@ -50,10 +50,9 @@ func TestAnImportThatIsRefusedSaysWhy(t *testing.T) {
 }
 
 func TestAnImportLeavesNothingOfItselfInTheLog(t *testing.T) {
-	h := served(t, func(c *Config) { c.Log = nil })
-	text := h.log
-	h = served(t, func(c *Config) {
-		c.Log = slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	text := &lockedBuffer{}
+	h := served(t, func(c *Config) {
+		c.SlowRequest, c.Log = time.Microsecond, slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	for _, body := range []string{
 		`{"queue":"q","deadLetters":[{"transactionId":"sesame","payload":"sesame","headers":{"k":"sesame"},"errorMessage":"sesame"}]}`,
