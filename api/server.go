@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,10 @@ type Server struct {
 	started    time.Time
 	hostname   string
 	now        func() int64 // microseconds since 1970
+
+	serving  sync.Mutex // guards what follows
+	listener *listener  // nil before Serve
+	over     bool       // Shutdown has been called
 }
 
 // newServer returns a server that answers by the table. The caller must call
@@ -114,14 +119,29 @@ func newServer(c Config, table []route) (*Server, error) {
 // Serve answers what comes in at ln, and owns it. It returns nil once Shutdown
 // has been called.
 func (s *Server) Serve(ln net.Listener) error {
-	return s.http.Serve(newListener(ln, s.limit, s.observer.refusedConnection))
+	l := newListener(ln, s.limit, s.observer.refusedConnection)
+	s.serving.Lock()
+	s.listener = l
+	over := s.over
+	s.serving.Unlock()
+	if over {
+		return l.Close()
+	}
+	return s.http.Serve(l)
 }
 
 // Shutdown closes the listener, tells parked handlers through stopping, and
 // waits until every request has its answer or ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.bodies.close()
+	s.serving.Lock()
+	s.over = true
+	l := s.listener
+	s.serving.Unlock()
 	err := s.http.ShutdownWithContext(ctx)
+	if l != nil {
+		_ = l.Close() // Serve may have come too late for the line above
+	}
 	if err != nil {
 		err = fmt.Errorf("waiting for open requests: %w", err)
 	}

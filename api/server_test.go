@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -279,6 +280,44 @@ func TestHEADNeverClaims(t *testing.T) {
 		text, _ := io.ReadAll(c)
 		if !strings.HasPrefix(string(text), "HTTP/1.1 "+want) {
 			t.Errorf("HEAD %s: %q", path, text)
+		}
+	}
+}
+
+// TestServeEndsHoweverEarlyTheShutdownIs: it may come before Serve, or while it
+// begins.
+func TestServeEndsHoweverEarlyTheShutdownIs(t *testing.T) {
+	for i := range 200 {
+		s, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		stop := func() {
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if i > 0 {
+			go func() { ended <- s.Serve(ln) }()
+		}
+		for range i % 7 {
+			runtime.Gosched()
+		}
+		stop()
+		if i == 0 {
+			ended <- s.Serve(ln)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if c, err := net.Dial("tcp", ln.Addr().String()); err == nil {
+			c.Close()
+			t.Fatal("the port is still open")
 		}
 	}
 }
