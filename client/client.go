@@ -29,7 +29,7 @@ type Client struct {
 func New(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("the URL of the broker cannot be read")
+		return nil, errors.New("the URL of the broker cannot be read; it looks like http://127.0.0.1:6632")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of a broker, such as http://127.0.0.1:6632", u.Redacted())

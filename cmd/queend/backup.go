@@ -43,7 +43,7 @@ func (s *backupSink) Add(name string, size int64, r io.Reader) error {
 // makeBackup writes a backup of a stopped directory or of a running broker.
 func makeBackup(args []string, c *console) int {
 	f := newFlags(c, "backup", "DIR|URL OUT", "Writes a backup to the new file OUT, of a data directory that is not in use or of\n"+
-		"the running broker at an URL. A directory is read and must be whole before. It\n"+
+		"the running broker at a URL. A directory is read and must be whole before. It\n"+
 		"says of which record and time the backup is. Exit code 3: there is damage, no\n"+
 		"backup was made; 4: the directory is in use.")
 	token := f.String("token", "", "the token to send to the broker; QUEEND_TOKEN when not given")

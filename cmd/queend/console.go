@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"queend/broker"
 )
@@ -46,16 +48,57 @@ func (f *flags) parse(args []string, least, most int) (code int, ok bool) {
 		f.help()
 		return exitOK, false
 	case err != nil:
+		f.showUsage()
 		return exitUsage, false
 	case n < least || n > most:
-		fmt.Fprintf(f.c.stderr, "usage: %s [flags] %s; -help says more\n", f.Name(), f.args)
+		if i := slices.IndexFunc(f.Args(), func(arg string) bool { return strings.HasPrefix(arg, "-") }); i > 0 {
+			fmt.Fprintf(f.c.stderr, "%s: %s stands behind an argument; flags stand before them\n", f.Name(), f.Arg(i))
+		}
+		f.showUsage()
 		return exitUsage, false
 	}
 	return exitOK, true
 }
 
+// showUsage says in a line how the command is called.
+func (f *flags) showUsage() {
+	fmt.Fprintf(f.c.stderr, "usage: %s; -help says more\n", f.usage())
+}
+
+// usage is how the command is called. Flags stand in front of the arguments
+// unless those say where.
+func (f *flags) usage() string {
+	args := f.args
+	if !strings.Contains(args, "[flags]") {
+		args = strings.TrimSpace("[flags] " + args)
+	}
+	return f.Name() + " " + args
+}
+
+// inRange refuses numbers of a flag that are not from least to most.
+func inRange(name string, n, least, most int) error {
+	if n < least || n > most {
+		return fmt.Errorf("-%s: %d is not from %d to %d", name, n, least, most)
+	}
+	return nil
+}
+
+// oneOf refuses words of a flag that it does not know; none is fine.
+func oneOf(name, word string, known ...string) error {
+	if word != "" && !slices.Contains(known, word) {
+		return fmt.Errorf("-%s: %q is not one of %s", name, word, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// misused reports the value of a flag that cannot be.
+func (f *flags) misused(err error) int {
+	fmt.Fprintf(f.c.stderr, "%s: %v\n", f.Name(), err)
+	return exitUsage
+}
+
 func (f *flags) help() {
-	fmt.Fprintf(f.c.stdout, "Usage: %s [flags] %s\n\n%s\n\nFlags:\n", f.Name(), f.args, f.about)
+	fmt.Fprintf(f.c.stdout, "Usage: %s\n\n%s\n\nFlags:\n", f.usage(), f.about)
 	f.SetOutput(f.c.stdout)
 	f.PrintDefaults()
 }

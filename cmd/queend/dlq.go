@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"queend/client"
 )
@@ -10,24 +11,25 @@ const dlqAbout = `Dead letters of a queue.
 
   dlq list QUEUE     lists them, newest failure first
   dlq replay QUEUE   moves them back to their partitions, oldest first
-  dlq purge QUEUE    says how many would be deleted; with -yes deletes them
-
-Flags stand behind list, replay or purge.`
+  dlq purge QUEUE    says how many would be deleted; with -yes deletes them`
 
 // dlq lists, replays and deletes dead letters.
 func dlq(args []string, c *console) int {
 	actions := map[string]func(*letters) int{"list": (*letters).list, "replay": (*letters).replay, "purge": (*letters).purge}
-	l := &letters{remote: newRemote(c, "dlq", "list|replay|purge QUEUE", dlqAbout)}
+	l := &letters{remote: newRemote(c, "dlq", "list|replay|purge [flags] QUEUE", dlqAbout)}
 	l.filters()
 	if len(args) == 0 || actions[args[0]] == nil {
 		if code, ok := l.parse(args, 0, 0); !ok {
 			return code
 		}
-		fmt.Fprintln(c.stderr, "usage: queend dlq list|replay|purge [flags] QUEUE; -help says more")
+		l.showUsage()
 		return exitUsage
 	}
 	if code, ok := l.connect(args[1:], 1, 1); !ok {
 		return code
+	}
+	if err := inRange("limit", l.limit, 0, math.MaxInt32); err != nil {
+		return l.misused(err)
 	}
 	l.filter.Queue = l.Arg(0)
 	return actions[args[0]](l)

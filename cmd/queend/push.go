@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -205,6 +207,11 @@ func pop(args []string, c *console) int {
 	r.BoolVar(&p.AutoAck, "ack", false, "be done with them: they count as processed once claimed")
 	if code, ok := r.connect(args, 1, 1); !ok {
 		return code
+	}
+	// The broker takes any other word for all.
+	if err := cmp.Or(oneOf("mode", p.Mode, "new", "all"), inRange("n", p.Batch, 1, 100_000),
+		inRange("partitions", p.Partitions, 1, 64), inRange("lease", p.LeaseSeconds, 0, math.MaxInt32)); err != nil {
+		return r.misused(err)
 	}
 	p.Queue, p.Wait = r.Arg(0), min(p.Wait, time.Minute)
 	ctx, cancel := r.ctx(p.Wait)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -114,6 +115,9 @@ func peek(args []string, c *console) int {
 	n := r.Int("n", 10, "how many, at most 1000")
 	if code, ok := r.connect(args, 1, 1); !ok {
 		return code
+	}
+	if err := cmp.Or(inRange("n", *n, 1, 1000), oneOf("status", *status, "pending", "processing", "completed", "dead_letter")); err != nil {
+		return r.misused(err)
 	}
 	ctx, cancel := r.ctx(0)
 	defer cancel()

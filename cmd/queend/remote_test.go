@@ -55,7 +55,20 @@ func (s *served) says(code int, args ...string) (stdout string) {
 }
 
 // reads is says with something on the standard input.
-func (s *served) reads(code int, stdin string, args ...string) string {
+func (s *served) reads(code int, stdin string, args ...string) (stdout string) {
+	s.Helper()
+	stdout, _ = s.run(code, stdin, args...)
+	return stdout
+}
+
+// complains is says for what goes to the standard error.
+func (s *served) complains(code int, args ...string) (stderr string) {
+	s.Helper()
+	_, stderr = s.run(code, "", args...)
+	return stderr
+}
+
+func (s *served) run(code int, stdin string, args ...string) (stdout, stderr string) {
 	s.Helper()
 	var out, errs bytes.Buffer
 	c := &console{environ: []string{"QUEEND_URL=" + s.url}, stdout: &out, stderr: &errs, in: strings.NewReader(stdin)}
@@ -66,10 +79,10 @@ func (s *served) reads(code int, stdin string, args ...string) string {
 		if got := command.run(args[1:], c); got != code {
 			s.Fatalf("%v: exit %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
 		}
-		return out.String()
+		return out.String(), errs.String()
 	}
 	s.Fatalf("no command %s", args[0])
-	return ""
+	return "", ""
 }
 
 // lines decodes one JSON object per line.
@@ -195,4 +208,25 @@ func TestNamesCannotDisturbTheTerminal(t *testing.T) {
 			t.Errorf("%q: %q", text, got)
 		}
 	}
+}
+
+// TestFlagsThatCannotBeAreRefused: the broker would take them for something
+// else, or find nothing.
+func TestFlagsThatCannotBeAreRefused(t *testing.T) {
+	s := newServed(t)
+	s.says(exitOK, "push", "q", "1")
+	for _, line := range []string{
+		"pop -group g -mode alll q", "pop -n 0 q", "pop -n 100001 q", "pop -partitions 65 q", "pop -lease -1 q",
+		"peek -n 1001 q", "peek -n 0 q", "peek -status done q", "tail -once -n -1 q", "tail -once -count -1 q",
+		"top -n -1", "top -n 1 -lines 0", "top -n 1 -interval 0s", "dlq list -limit -1 q",
+	} {
+		args := strings.Fields(line)
+		s.has(s.complains(exitUsage, args...), "queend "+args[0]+": -", " is no")
+	}
+	s.has(s.complains(exitUsage, "queues", "q", "-json"), "-json stands behind an argument", "usage: queend queues [flags] [QUEUE];")
+	s.has(s.complains(exitUsage, "queues", "-jsn"), "-jsn", "usage: queend queues [flags] [QUEUE];")
+	s.has(s.complains(exitUsage, "dlq"), "usage: queend dlq list|replay|purge [flags] QUEUE;")
+	s.has(s.says(exitOK, "dlq", "-help"), "Usage: queend dlq list|replay|purge [flags] QUEUE\n")
+	s.has(s.says(exitOK, "groups", "-help"), "Usage: queend groups [flags]\n")
+	s.has(s.says(exitOK, "pop", "q"), "lease ")
 }

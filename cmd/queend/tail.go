@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -40,6 +42,9 @@ func tail(args []string, c *console) int {
 	t.BoolVar(&t.once, "once", false, "end when there are no more")
 	if code, ok := t.connect(args, 1, 1); !ok {
 		return code
+	}
+	if err := cmp.Or(inRange("n", t.n, 0, math.MaxInt32), inRange("count", t.count, 0, math.MaxInt32)); err != nil {
+		return t.misused(err)
 	}
 	t.queue = t.Arg(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

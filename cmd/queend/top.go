@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -31,6 +33,12 @@ func top(args []string, c *console) int {
 	t.IntVar(&t.lines, "lines", 20, "how many queues to show")
 	if code, ok := t.connect(args, 0, 0); !ok {
 		return code
+	}
+	if err := cmp.Or(inRange("n", t.n, 0, math.MaxInt32), inRange("lines", t.lines, 1, math.MaxInt32)); err != nil {
+		return t.misused(err)
+	}
+	if t.interval <= 0 {
+		return t.misused(fmt.Errorf("-interval: %v is no time to wait", t.interval))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
