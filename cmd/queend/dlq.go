@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"math"
+	"slices"
 
 	"queend/client"
 )
@@ -28,7 +31,7 @@ func dlq(args []string, c *console) int {
 	if code, ok := l.connect(args[1:], 1, 1); !ok {
 		return code
 	}
-	if err := inRange("limit", l.limit, 0, math.MaxInt32); err != nil {
+	if err := cmp.Or(inRange("limit", l.limit, 0, math.MaxInt32), l.fits(args[0])); err != nil {
 		return l.misused(err)
 	}
 	l.filter.Queue = l.Arg(0)
@@ -50,9 +53,21 @@ func (l *letters) filters() {
 	l.StringVar(&l.filter.ErrorContains, "contains", "", "only those whose error contains this")
 	l.StringVar(&l.filter.From, "from", "", "only those that failed at or after this time, ISO 8601")
 	l.StringVar(&l.filter.To, "to", "", "only those that failed before this time")
-	l.IntVar(&l.limit, "limit", 0, "at most this many; 0: 100 for list, all for replay")
+	l.IntVar(&l.limit, "limit", 0, "list, replay: at most this many; 0: 100 for list, all for replay")
 	l.BoolVar(&l.dryRun, "dry-run", false, "replay: say how many match, move none")
 	l.BoolVar(&l.yes, "yes", false, "purge: delete them")
+}
+
+// fits refuses flags that are not of an action: who gives them expects that less
+// is done.
+func (l *letters) fits(action string) (err error) {
+	others := map[string][]string{"list": {"dry-run", "yes"}, "replay": {"yes"}, "purge": {"dry-run", "limit"}}
+	l.Visit(func(f *flag.Flag) {
+		if slices.Contains(others[action], f.Name) {
+			err = fmt.Errorf("-%s is no flag of %s", f.Name, action)
+		}
+	})
+	return err
 }
 
 // letterPage is how many are asked for at once.

@@ -184,6 +184,12 @@ func TestDeadLettersAreListedReplayedAndPurged(t *testing.T) {
 	s.has(s.says(exitOK, "dlq", "replay", "q"), "1 replayed, 0 duplicates, 0 failed, 0 remain")
 	s.deadLetter("bad y")
 	s.has(s.says(exitOK, "dlq", "purge", "q"), "1 would be deleted")
+	for _, line := range []string{
+		"purge -limit 1 -yes q", "purge -dry-run -yes q", "replay -yes q", "list -yes q", "list -dry-run q",
+	} {
+		args := strings.Fields("dlq " + line)
+		s.has(s.complains(exitUsage, args...), " is no flag of "+args[1])
+	}
 	if got := s.lines(s.says(exitOK, "dlq", "list", "-json", "q")); len(got) != 1 {
 		t.Fatalf("%v", got)
 	}
