@@ -5,6 +5,9 @@ import "context"
 // storedPoints is how many times the cost is measured while messages pile up.
 const storedPoints = 20
 
+// storedWarmUp is which part of the messages comes before the first point.
+const storedWarmUp = 25
+
 // runStored stores and acks very many messages, measures what one costs on the way
 // and looks at what they take in the end.
 func runStored(ctx context.Context, r *runner, f *scenarioFile) ([]result, error) {
@@ -14,6 +17,10 @@ func runStored(ctx context.Context, r *runner, f *scenarioFile) ([]result, error
 			return err
 		}
 		defer hangUp(feeders)
+		// A broker that has just started has nothing to do in the background yet.
+		if _, err := b.costOnce(ctx, feeders, int64(b.shape.Messages/storedWarmUp)); err != nil {
+			return err
+		}
 		var points []figures
 		for b.total < int64(b.shape.Messages) {
 			x := b.total
