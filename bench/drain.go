@@ -76,7 +76,8 @@ func (c *crowd) one(ctx context.Context, one consumer) error {
 			return err
 		}
 	}
-	if s, ok := one.(settler); ok {
+	// A last take that brought nothing has taken the acks along, or they went before.
+	if s, ok := one.(settler); ok && in.now != 0 {
 		if err := s.settle(); err != nil {
 			return err
 		}
