@@ -190,7 +190,8 @@ func TestSpansSayWhereMessagesAre(t *testing.T) {
 	}
 }
 
-func TestAnImportRefusesOtherLines(t *testing.T) {
+func TestAnImportStopsAtALineThatIsNone(t *testing.T) {
 	s := newServed(t)
-	s.reads(exitFailure, `{"kind":"nonsense"}`, "import")
+	s.has(s.reads(exitFailure, `{"kind":"queue","queue":"q"}`+"\n"+`{"kind":"nonsense"}`, "import"), "1 queues")
+	s.has(s.says(exitOK, "queues"), "q ")
 }
