@@ -23,7 +23,8 @@ func statDisk(path string) (used, total uint64, err error) {
 	return usedBlocks * size, (usedBlocks + st.Bavail) * size, nil
 }
 
-// checkDisk closes the gate at DiskHighPct and opens it at DiskLowPct.
+// checkDisk closes the gate at DiskHighPct and opens it below DiskLowPct, which
+// counts as no higher.
 func (b *Broker) checkDisk() {
 	used, total, err := b.cfg.StatDisk(b.storage.dir.path)
 	if err != nil || total == 0 {
@@ -37,7 +38,7 @@ func (b *Broker) checkDisk() {
 	case !was && pct >= b.cfg.DiskHighPct:
 		g.full.Store(true)
 		b.cfg.Log.Error("disk is nearly full: pushes are refused", "percent", pct)
-	case was && pct < b.cfg.DiskLowPct:
+	case was && pct < min(b.cfg.DiskLowPct, b.cfg.DiskHighPct):
 		g.full.Store(false)
 		b.cfg.Log.Info("disk has room again: pushes are taken", "percent", pct)
 	}

@@ -41,6 +41,26 @@ func TestPushesAreRefusedWhileTheDiskIsNearlyFull(t *testing.T) {
 	}
 }
 
+// TestAHighMarkBelowTheLowOneIsBoth: who sets only the high one, lower than the
+// default of the low one, does not get a gate that opens and closes in turn.
+func TestAHighMarkBelowTheLowOneIsBoth(t *testing.T) {
+	used := uint64(40)
+	cfg := testConfig(t.TempDir(), newClock())
+	cfg.DiskHighPct, cfg.DiskLowPct = 50, 80
+	cfg.StatDisk = func(string) (uint64, uint64, error) { return used, 100, nil }
+	b := openTest(t, cfg)
+	for _, step := range []struct {
+		used uint64
+		full bool
+	}{{49, false}, {60, true}, {60, true}, {60, true}, {50, true}, {49, false}, {49, false}} {
+		used = step.used
+		b.checkDisk()
+		if full, _ := b.DiskFull(); full != step.full {
+			t.Fatalf("at %d percent full is %v", used, full)
+		}
+	}
+}
+
 func TestTheWriteBudgetLetsInFirstWhoCameFirst(t *testing.T) {
 	over := int64(0)
 	a := &admission{budget: 100, over: func() int64 { return over }}

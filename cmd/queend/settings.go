@@ -157,7 +157,7 @@ var settings = []setting{
 		set: number(1, func(c *config) *int64 { return &c.broker.CheckpointSeconds })},
 	{name: "QUEEN_DISK_HIGH_PCT", def: "85", effect: "disk use at which pushes are refused with 507",
 		set: number(1, func(c *config) *int64 { return &c.broker.DiskHighPct })},
-	{name: "QUEEN_DISK_LOW_PCT", def: "80", effect: "disk use at which they are accepted again",
+	{name: "QUEEN_DISK_LOW_PCT", def: "80", effect: "disk use below which they are accepted again; at most QUEEN_DISK_HIGH_PCT",
 		set: number(1, func(c *config) *int64 { return &c.broker.DiskLowPct })},
 	{name: "QUEEN_ADMIT_MAX_MB", def: "128", effect: "write budget, MiB; 0 is none",
 		set: scaled(0, mebi, func(c *config) *int64 { return &c.broker.AdmitBytes })},
