@@ -60,7 +60,7 @@ func TestTheBrokersFiguresAreShown(t *testing.T) {
 		"queen_process_ack_messages_total 1", `queen_cluster_push_messages_total{scope="cluster"} 2`, `queen_cluster_dlq_total{scope="cluster"} 1`,
 		`queen_cluster_ack_total{result="failed",scope="cluster"} 1`, `queen_dlq_depth{scope="cluster"} 1`,
 		`queen_dlq_depth_by_queue{queue="` + label + `"} 1`, `queen_queue_push_messages_per_minute{queue="` + label + `"} 2`,
-		`queend_commit_group_records_bucket{le="+Inf"} 3`, "queend_commit_group_records_count 3", "queen_raft_log_fsync_seconds_count 0",
+		"queend_commit_group_records_sum 4", "queen_raft_log_fsync_seconds_count 0",
 		"queend_ready_partitions 1", `queend_waiting_requests{kind="pop"} 0`, "queend_damage_found 0", "queend_consumer_groups 1", "queend_checkpoints_total 0",
 		"queend_id_cache_hits_total 0", "queend_id_cache_misses_total 0",
 		"queen_maintenance_mode_enabled 0", "queen_file_buffer_db_healthy 1", "queen_pop_wildcard_total 1", "queen_raft_storage_full 0",
