@@ -3,17 +3,17 @@ package auth
 import (
 	"crypto/ed25519"
 	"crypto/rsa"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/MicahParks/jwkset"
 )
 
 const (
@@ -155,22 +155,12 @@ func (s *keySet) fetch() ([]publicKey, error) {
 	return parseKeys(body)
 }
 
-// jsonKey is a key as it is published (RFC 7517, RFC 8037).
-type jsonKey struct {
-	Kind  string `json:"kty"`
-	ID    string `json:"kid"`
-	Use   string `json:"use"`
-	Alg   string `json:"alg"`
-	N     string `json:"n"`
-	E     string `json:"e"`
-	Curve string `json:"crv"`
-	X     string `json:"x"`
-}
-
-// parseKeys reads the keys that can be of use and passes over the others.
+// parseKeys reads the keys that can be of use (RFC 7517, RFC 8037) and passes
+// over the others, also those that are malformed. Nothing a key refers to is
+// fetched.
 func parseKeys(body []byte) ([]publicKey, error) {
 	var set struct {
-		Keys []jsonKey `json:"keys"`
+		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(body, &set); err != nil {
 		return nil, err
@@ -179,36 +169,26 @@ func parseKeys(body []byte) ([]publicKey, error) {
 		return nil, errors.New("no keys in it")
 	}
 	keys := []publicKey{}
-	for i := range set.Keys {
-		k := &set.Keys[i]
-		if k.Use != "" && k.Use != "sig" {
+	for _, raw := range set.Keys {
+		k, err := jwkset.NewJWKFromRawJSON(raw, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{})
+		if err != nil {
 			continue
 		}
-		if key := k.public(); key != nil {
-			keys = append(keys, publicKey{k.ID, k.Alg, key})
+		if meta := k.Marshal(); (meta.USE == "" || meta.USE == jwkset.UseSig) && usable(k.Key()) {
+			keys = append(keys, publicKey{meta.KID, meta.ALG.String(), k.Key()})
 		}
 	}
 	return keys, nil
 }
 
-// public returns the key, nil when it is of another kind or malformed.
-func (k *jsonKey) public() any {
-	switch {
-	case k.Kind == "RSA":
-		n, err := base64.RawURLEncoding.DecodeString(k.N)
-		e, eerr := base64.RawURLEncoding.DecodeString(k.E)
-		exponent := new(big.Int).SetBytes(e)
-		modulus := new(big.Int).SetBytes(n)
-		if err != nil || eerr != nil || exponent.BitLen() < 2 || exponent.BitLen() > 31 || modulus.BitLen() > maxModulus || modulus.Sign() == 0 {
-			return nil
-		}
-		return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}
-	case k.Kind == "OKP" && k.Curve == "Ed25519":
-		x, err := base64.RawURLEncoding.DecodeString(k.X)
-		if err != nil || len(x) != ed25519.PublicKeySize {
-			return nil
-		}
-		return ed25519.PublicKey(x)
+// usable reports whether a key is of a kind that tokens are signed with, and of
+// a size that a check can afford.
+func usable(key any) bool {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		return k.E >= 2 && k.E < 1<<31 && k.N.Sign() > 0 && k.N.BitLen() <= maxModulus
+	case ed25519.PublicKey:
+		return true
 	}
-	return nil
+	return false
 }
