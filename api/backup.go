@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"io"
 	"net"
 	"time"
@@ -9,15 +10,30 @@ import (
 	"queend/broker"
 )
 
+// backupRequest is the body of POST /internal/backup, which may be left out.
+type backupRequest struct {
+	Have []string `json:"have"` // names of segment files that need not be sent
+}
+
 // backup answers POST /internal/backup with a backup of everything, as package
 // backup writes it. A refusal comes before the first byte; an answer that the
 // broker could not finish ends without its manifest and without its last
 // chunk.
 func (r *request) backup() {
+	var asked backupRequest
+	if body := r.body(); len(body) > 0 {
+		if err := json.Unmarshal(body, &asked); err != nil {
+			r.badBody(err)
+			return
+		}
+	}
 	ctx, cancel := r.within()
 	defer cancel()
 	out, in := io.Pipe()
-	s := &backupSink{pipe: in, begun: make(chan struct{})}
+	s := &backupSink{pipe: in, begun: make(chan struct{}), have: map[string]bool{}}
+	for _, name := range asked.Have {
+		s.have[name] = backup.Keepable(name)
+	}
 	failed := make(chan error, 1)
 	b := r.broker
 	go func() {
@@ -41,6 +57,7 @@ func (r *request) backup() {
 type backupSink struct {
 	pipe  io.Writer
 	begun chan struct{}
+	have  map[string]bool // files that are only named
 	w     *backup.Writer
 }
 
@@ -50,7 +67,12 @@ func (s *backupSink) Begin(m broker.Moment) (err error) {
 	return err
 }
 
-func (s *backupSink) Add(name string, size int64, r io.Reader) error { return s.w.Add(name, size, r) }
+func (s *backupSink) Add(name string, size int64, r io.Reader) error {
+	if s.have[name] {
+		return s.w.Keep(name, size, r)
+	}
+	return s.w.Add(name, size, r)
+}
 
 // backupBody is the reading end of the pipe. The time for writing an answer
 // begins anew with every piece of it. The server closes it when the client is

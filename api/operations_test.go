@@ -727,7 +727,7 @@ var operations = map[string]operation{
 	"GET /api/v1/system/maintenance/pop":                  {ok: popMaintenancePage{}},
 	"POST /api/v1/system/maintenance/pop":                 {body: switchBody{}, ok: popMaintenancePage{}},
 	"GET /api/v1/system/shared-state":                     {ok: sharedStatePage{}},
-	"POST /internal/backup":                               {ok: "", media: "application/x-tar"},
+	"POST /internal/backup":                               {body: backupRequest{}, loose: true, ok: "", media: "application/x-tar"},
 	"POST /internal/import":                               {body: importBody{}, ok: imported{}},
 	"GET /status":                                         {ok: livenessAnswer{}},
 	"GET /api/v1/status":                                  shows(statusPage{}, windowQuery),

@@ -6,7 +6,9 @@
 //	...        the files, by their names in the data directory
 //	MANIFEST   JSON: name, size and SHA-256 of each
 //
-// A backup without a MANIFEST is not whole.
+// A backup without a MANIFEST is not whole. Whoever fetches one anew after it
+// broke off may keep segment files of the attempt before, which never change:
+// what is sent then leaves them out, and its MANIFEST names them as kept.
 package backup
 
 import (
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -46,6 +49,7 @@ type file struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+	Kept   bool   `json:"kept,omitempty"` // left out: who reads it has it
 }
 
 // Writer writes a backup.
@@ -87,7 +91,17 @@ func (w *Writer) Add(name string, size int64, r io.Reader) error {
 	if n, err := io.Copy(io.MultiWriter(w.tar, sum), io.LimitReader(r, size)); err != nil || n != size {
 		return errors.Join(err, fmt.Errorf("%s: %d bytes of %d", name, n, size))
 	}
-	w.files = append(w.files, file{name, size, hex.EncodeToString(sum.Sum(nil))})
+	w.files = append(w.files, file{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	return nil
+}
+
+// Keep names a file of size bytes that the reader has, with its checksum.
+func (w *Writer) Keep(name string, size int64, r io.Reader) error {
+	sum := sha256.New()
+	if n, err := io.Copy(sum, io.LimitReader(r, size)); err != nil || n != size {
+		return errors.Join(err, fmt.Errorf("%s: %d bytes of %d", name, n, size))
+	}
+	w.files = append(w.files, file{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Kept: true})
 	return nil
 }
 
@@ -99,11 +113,28 @@ func (w *Writer) Close() error {
 	return w.tar.Close()
 }
 
+// Sink takes what ReadTo finds.
+type Sink struct {
+	Begin func(Point) error // comes first; nil: nobody wants to know
+	File  func(name string, size int64, r io.Reader) error
+	// Kept gets the files that were left out, with their checksums, at the end;
+	// nil: none may be.
+	Kept func(name string, size int64, sha256 string) error
+}
+
 // Read hands take every file of a backup and checks it against the manifest.
 // What take got counts only when the error is nil.
 func Read(r io.Reader, take func(name string, size int64, r io.Reader) error) (Point, error) {
+	return ReadTo(r, Sink{File: take})
+}
+
+// ReadTo is Read for a backup that may leave files out.
+func ReadTo(r io.Reader, to Sink) (Point, error) {
 	t := tar.NewReader(r)
 	p, err := readHead(t)
+	if err == nil && to.Begin != nil {
+		err = to.Begin(p)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -117,19 +148,19 @@ func Read(r io.Reader, take func(name string, size int64, r io.Reader) error) (P
 			return p, err
 		}
 		if h.Name == manifestName {
-			return p, checkManifest(t, got)
+			return p, checkManifest(t, got, to.Kept)
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(filepath.FromSlash(h.Name)) {
 			return p, fmt.Errorf("%w: it has %q, which is no file of a data directory", ErrDamaged, h.Name)
 		}
 		sum := sha256.New()
-		if err := take(h.Name, h.Size, io.TeeReader(t, sum)); err != nil {
+		if err := to.File(h.Name, h.Size, io.TeeReader(t, sum)); err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) {
 				return p, fmt.Errorf("%w: it ends early", ErrDamaged)
 			}
 			return p, err
 		}
-		got = append(got, file{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
+		got = append(got, file{Name: h.Name, Size: h.Size, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	}
 }
 
@@ -148,17 +179,25 @@ func readHead(t *tar.Reader) (Point, error) {
 	return b.Point, nil
 }
 
-func checkManifest(r io.Reader, got []file) error {
+func checkManifest(r io.Reader, got []file, kept func(name string, size int64, sha256 string) error) error {
 	var want []file
 	if err := json.NewDecoder(r).Decode(&want); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, manifestName, err)
 	}
-	if len(want) != len(got) {
+	sent := slices.DeleteFunc(slices.Clone(want), func(f file) bool { return f.Kept })
+	if len(sent) != len(got) || kept == nil && len(sent) != len(want) {
 		return fmt.Errorf("%w: it has %d files of %d", ErrDamaged, len(got), len(want))
 	}
-	for i := range want {
-		if want[i] != got[i] {
+	for i := range sent {
+		if sent[i] != got[i] {
 			return fmt.Errorf("%w: %s does not match its checksum", ErrDamaged, got[i].Name)
+		}
+	}
+	for _, f := range want {
+		if f.Kept {
+			if err := kept(f.Name, f.Size, f.SHA256); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -2,8 +2,12 @@ package backup
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,4 +95,86 @@ func TestAnotherFileIsNoBackup(t *testing.T) {
 	if _, _, err := read([]byte("something else")); err == nil || !strings.Contains(err.Error(), "no backup") {
 		t.Fatal(err)
 	}
+}
+
+func TestWhatAReaderHasIsNamedAndNotSent(t *testing.T) {
+	var out bytes.Buffer
+	w, err := NewWriter(&out, Point{LSN: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(w.Keep("segments/1", 5, strings.NewReader("known")), w.Add("two", 3, strings.NewReader("new")), w.Close())
+	if err != nil || strings.Contains(out.String(), "known") {
+		t.Fatalf("%v, %q", err, out.String())
+	}
+	var kept []string
+	_, err = ReadTo(bytes.NewReader(out.Bytes()), Sink{
+		File: func(_ string, _ int64, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err },
+		Kept: func(name string, size int64, sum string) error { kept = append(kept, name, sum[:8]); return nil },
+	})
+	if err != nil || len(kept) != 2 || kept[0] != "segments/1" || kept[1] != fmt.Sprintf("%x", sha256.Sum256([]byte("known")))[:8] {
+		t.Errorf("%v, %v", kept, err)
+	}
+	if _, _, err := read(out.Bytes()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a backup without all files passed for one: %v", err)
+	}
+}
+
+// Wherever an attempt broke off, the whole segment files before that place are
+// found, once more in what is kept of them, and nothing else.
+func TestPartsAreTheWholeSegmentFilesBeforeTheEnd(t *testing.T) {
+	var out bytes.Buffer
+	w, err := NewWriter(&out, Point{LSN: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := []int{}
+	for _, name := range []string{"FORMAT", "segments/1", "wal/1", "segments/2"} {
+		if err := w.Add(name, 700, strings.NewReader(strings.Repeat(name[:4]+name[len(name)-1:], 140))); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "segments/") {
+			ends = append(ends, out.Len())
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n <= out.Len(); n += 100 {
+		path := filepath.Join(t.TempDir(), "part")
+		parts := partsOf(t, path, out.Bytes()[:n])
+		want := 0
+		for _, end := range ends {
+			if n >= end {
+				want++
+			}
+		}
+		if len(parts) != want {
+			t.Fatalf("%d bytes: %d parts, want %d", n, len(parts), want)
+		}
+		var again bytes.Buffer
+		if err := WriteParts(&again, parts); err != nil {
+			t.Fatal(err)
+		}
+		if got := partsOf(t, path+"2", again.Bytes()); len(got) != want || want > 0 && got[0].SHA256 != parts[0].SHA256 {
+			t.Fatalf("%d bytes: %d parts are kept of %d", n, len(got), want)
+		}
+	}
+}
+
+func partsOf(t *testing.T, path string, data []byte) []Part {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	parts, err := Parts(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
 }

@@ -136,9 +136,14 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 	return req, err
 }
 
-// Stream makes a POST and hands the body of the answer to take as it comes.
-func (c *Client) Stream(ctx context.Context, path string, take func(io.Reader) error) error {
-	req, err := c.request(ctx, http.MethodPost, path, nil)
+// Stream makes a POST with a JSON body and hands the body of the answer to take
+// as it comes.
+func (c *Client) Stream(ctx context.Context, path string, body any, take func(io.Reader) error) error {
+	sent, err := encode(body)
+	if err != nil {
+		return err
+	}
+	req, err := c.request(ctx, http.MethodPost, path, sent)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 
 	"queend/backup"
 	"queend/broker"
-	"queend/client"
 )
 
 // backupSink writes a backup into a file and shows how far it is.
@@ -23,6 +21,7 @@ type backupSink struct {
 	w        *backup.Writer
 	point    backup.Point
 	files    int
+	kept     int // files that an earlier attempt had fetched
 	bytes    int64
 	progress *progress
 }
@@ -44,31 +43,37 @@ func (s *backupSink) Add(name string, size int64, r io.Reader) error {
 func makeBackup(args []string, c *console) int {
 	f := newFlags(c, "backup", "DIR|URL OUT", "Writes a backup to the new file OUT, of a data directory that is not in use or of\n"+
 		"the running broker at a URL. A directory is read and must be whole before. It\n"+
-		"says of which record and time the backup is. Exit code 3: there is damage, no\n"+
-		"backup was made; 4: the directory is in use.")
+		"says of which record and time the backup is. When that of a running broker breaks\n"+
+		"off, what came is kept in OUT.part, and the same command goes on from it. Exit\n"+
+		"code 3: there is damage, no backup was made; 4: the directory is in use.")
 	token := f.String("token", "", "the token to send to the broker; QUEEND_TOKEN when not given")
 	if code, ok := f.parse(args, 2, 2); !ok {
 		return code
 	}
 	s := &backupSink{progress: c.progress()}
-	from := s.directory
-	if strings.Contains(f.Arg(0), "://") {
-		from = s.broker
-	}
 	if *token == "" {
 		*token = c.env("QUEEND_TOKEN", "")
 	}
-	err := writeNew(f.Arg(1), func(out io.Writer) error { return from(c, f.Arg(0), *token, out) })
+	var err error
+	if strings.Contains(f.Arg(0), "://") {
+		err = s.broker(c, f.Arg(0), f.Arg(1), *token)
+	} else {
+		err = writeNew(f.Arg(1), func(out io.Writer) error { return s.directory(c, f.Arg(0), out) }, nil)
+	}
 	s.progress.end()
 	if err != nil {
 		return c.fail("backup", err)
 	}
-	fmt.Fprintf(c.stdout, "%d files, %d bytes, %s\n", s.files, s.bytes, pointText(s.point))
+	again := ""
+	if s.kept > 0 {
+		again = fmt.Sprintf(", %d of them fetched before", s.kept)
+	}
+	fmt.Fprintf(c.stdout, "%d files%s, %d bytes, %s\n", s.files, again, s.bytes, pointText(s.point))
 	return exitOK
 }
 
 // directory backs up a stopped directory.
-func (s *backupSink) directory(c *console, dir, _ string, out io.Writer) error {
+func (s *backupSink) directory(c *console, dir string, out io.Writer) error {
 	s.out = out
 	if err := broker.BackupDir(dir, s, func(d broker.Damage) { printDamage(c.stderr, d) }); err != nil {
 		return err
@@ -76,27 +81,24 @@ func (s *backupSink) directory(c *console, dir, _ string, out io.Writer) error {
 	return s.w.Close()
 }
 
-// broker fetches the backup of a running broker and checks it on the way.
-func (s *backupSink) broker(_ *console, url, token string, out io.Writer) error {
-	remote, err := client.New(url, token)
+// broker backs up a running broker. What came of an attempt that broke off is
+// kept beside out for the next one.
+func (s *backupSink) broker(c *console, url, path, token string) error {
+	have, err := openParts(path + partSuffix)
 	if err != nil {
 		return err
 	}
-	return remote.Stream(context.Background(), "/internal/backup", func(body io.Reader) error {
-		body = io.TeeReader(body, out)
-		p, err := backup.Read(body, func(name string, size int64, r io.Reader) error {
-			s.files++
-			s.bytes += size
-			s.progress.say("%d files, %d bytes: %s", s.files, s.bytes, name)
-			_, err := io.Copy(io.Discard, r)
-			return err
-		})
-		if err == nil {
-			s.point = p
-			_, err = io.Copy(io.Discard, body) // what stands behind the manifest
+	err = writeNew(path, func(out io.Writer) error { return s.fetch(url, token, have, out) }, func(temp string) {
+		if n, err := saveParts(temp, path+partSuffix, have); err != nil {
+			fmt.Fprintf(c.stderr, "queend backup: nothing could be kept of what came: %v\n", err)
+		} else if n > 0 {
+			fmt.Fprintf(c.stderr, "queend backup: %d segment files are kept in %s; the same command goes on from them\n", n, path+partSuffix)
 		}
-		return err
 	})
+	if err == nil && have.file != nil {
+		err = os.Remove(have.file.Name())
+	}
+	return errors.Join(err, have.close())
 }
 
 // pointText says of which moment a backup is.
@@ -108,8 +110,8 @@ func pointText(p backup.Point) string {
 }
 
 // writeNew makes a file that was not there appear whole and durable, or not at
-// all.
-func writeNew(path string, write func(io.Writer) error) error {
+// all. broken, which may be nil, may look at what was written when it does not.
+func writeNew(path string, write func(io.Writer) error, broken func(temp string)) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fmt.Errorf("%s is there already", path))
 	}
@@ -120,13 +122,17 @@ func writeNew(path string, write func(io.Writer) error) error {
 	}
 	defer os.Remove(temp) // gone by then when all went well
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err = write(buffered); err == nil {
-		err = buffered.Flush()
+	err = write(buffered)
+	if ferr := buffered.Flush(); err == nil {
+		err = ferr
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		if broken != nil {
+			broken(temp)
+		}
 		return err
 	}
 	if err := os.Rename(temp, path); err != nil {
