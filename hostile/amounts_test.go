@@ -169,7 +169,13 @@ func TestIdleQueuesTakeLittleOfTheDisk(t *testing.T) {
 // message in a request, each to another queue.
 func TestManyBusyQueuesWriteInProportion(t *testing.T) {
 	t.Parallel()
-	n := start(t)
+	settings := []string{}
+	if os.Getenv("QUEEND_FAULTS") == "" {
+		// Each sync writes whole pages, so how much a few messages on a busy
+		// machine write is a matter of how many of them meet in a group.
+		settings = append(settings, quickSync)
+	}
+	n := start(t, settings...)
 	const queues, payload = 1000, 1000
 	rounds := scaled(3, 300)
 	n.pushAll(queues, 200, func(i int) string { return item(fmt.Sprint("q", i), "p", "first", "1") })
