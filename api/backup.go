@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"time"
@@ -15,6 +16,8 @@ type backupRequest struct {
 	Have []string `json:"have"` // names of segment files that need not be sent
 }
 
+var errHave = errors.New("have must be an array of strings, in an object")
+
 // backup answers POST /internal/backup with a backup of everything, as package
 // backup writes it. A refusal comes before the first byte; an answer that the
 // broker could not finish ends without its manifest and without its last
@@ -22,7 +25,11 @@ type backupRequest struct {
 func (r *request) backup() {
 	var asked backupRequest
 	if body := r.body(); len(body) > 0 {
-		if err := json.Unmarshal(body, &asked); err != nil {
+		err := json.Unmarshal(body, &asked)
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			err = errHave
+		}
+		if err != nil {
 			r.badBody(err)
 			return
 		}

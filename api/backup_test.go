@@ -63,5 +63,5 @@ func TestABackupLeavesOutOnlySegmentsThatTheReaderHas(t *testing.T) {
 	if sent[segment] || !sent["FORMAT"] || len(kept) != 1 || !kept[segment] {
 		t.Errorf("%v, kept %v", sent, kept)
 	}
-	h.ask(400, "POST", "/internal/backup", `{"have":"x"}`)
+	is(t, h.ask(400, "POST", "/internal/backup", `{"have":"x"}`), "error", "bad body: have must be an array of strings, in an object")
 }

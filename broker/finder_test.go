@@ -283,3 +283,37 @@ func TestReadingAFewFilesManyTimesKeepsFewOpen(t *testing.T) {
 		t.Fatalf("%d files open", n)
 	}
 }
+
+// An id that a client mints after all others of a partition is looked for in no
+// run and not in the tail's table; one from between the others is.
+func TestAnIDFromLaterIsLookedForNowhere(t *testing.T) {
+	c := newClock()
+	b := openTest(t, testConfig(t.TempDir(), c))
+	l := newLane(t, b, c, DefaultOptions())
+	minted := func(n int) string { return queend.ID{1, 2, 3, byte(n >> 8), byte(n)}.String() }
+	for run := range 5 {
+		for n := range 40 {
+			l.push(5, minted(2*(run*40+n)))
+		}
+		l.flush()
+	}
+	l.push(5, minted(500))
+	needs := func(txn string) (n int) {
+		f := b.newFinder()
+		defer f.release()
+		b.locked(func() {
+			f.lookupNew(l.p(), []byte(txn), segment.Hash([]byte(txn)), 0, 0, l.p().end-1)
+			n = len(f.needs) + len(f.finding)
+		})
+		return n
+	}
+	if n := needs(minted(501)); n != 0 {
+		t.Errorf("a later id asks for %d parts of runs", n)
+	}
+	if n := needs(minted(81)); n != 1 {
+		t.Errorf("an id from between asks for %d parts, want the filter of one run", n)
+	}
+	if m := l.lookup(minted(500), 0, 0, l.p().end-1); m.off != 200 {
+		t.Errorf("the highest id is found at %d", m.off)
+	}
+}
