@@ -92,7 +92,7 @@ func (a *acker) partition(public string) (*partition, string) {
 	if err != nil {
 		return nil, "malformed partitionId"
 	}
-	if p := a.b.state.publicIDs[id]; p != nil && p.q.tenant == a.tenant {
+	if p := a.b.state.byUUID(id); p != nil && p.q.tenant == a.tenant {
 		return p, ""
 	}
 	if a.tenant != DefaultTenant {
@@ -113,7 +113,7 @@ func (a *acker) lane(p *partition, group string) (*ackLane, bool) {
 	if l := a.lanes[ref]; l != nil {
 		return l, true
 	}
-	l := &ackLane{laneRef: ref, row: p.find(g.id)}
+	l := &ackLane{laneRef: ref, row: p.rows.find(g.id)}
 	if l.row == nil {
 		committed, ready := a.b.implied(g, p, a.f)
 		a.ready = a.ready && ready
@@ -128,7 +128,7 @@ func (a *acker) lane(p *partition, group string) (*ackLane, bool) {
 // hasCursor reports whether the group stands somewhere on the partition
 // already: one it registered before it was created, or has a row on.
 func (g *group) hasCursor(p *partition) bool {
-	return g.popped && (p.id <= g.seedMax || p.find(g.id) != nil)
+	return g.popped && (p.id <= g.seedMax || p.rows.find(g.id) != nil)
 }
 
 // settle settles entries of one lane together; own says that one of them

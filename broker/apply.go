@@ -18,7 +18,7 @@ func (v *queueSet) apply(b *Broker, _ int64) {
 	q := s.queues[v.id]
 	if q == nil {
 		q = &queue{
-			id: v.id, queueKey: queueKey{v.tenant, v.name}, parts: map[string]*partition{},
+			id: v.id, queueKey: queueKey{v.tenant, v.name},
 			groups: map[string]*group{}, letters: map[queend.ID]*deadLetter{},
 		}
 		s.queues[v.id] = q
@@ -50,6 +50,7 @@ func (v *queueGone) apply(b *Broker, _ int64) {
 			b.dropPartition(p)
 		}
 	}
+	q.order = nil
 	if q.dlq != nil {
 		b.dropPartition(q.dlq)
 	}
@@ -67,31 +68,34 @@ func (v *partitionNew) apply(b *Broker, _ int64) {
 	s := &b.state
 	q := s.queues[v.queue]
 	s.lastPartition = max(s.lastPartition, v.id)
-	if q == nil {
+	if q == nil || s.partitions.get(v.id) != nil {
 		return
 	}
-	p := &partition{id: v.id, uuid: v.uuid, q: q, ord: -1, name: v.name, created: v.created, lastUse: v.created}
-	b.insertPartition(p, v.internal)
+	p := b.insertPartition(partition{
+		id: v.id, uuid: v.uuid, q: q, name: v.name, created: v.created, lastUse: v.created,
+	}, v.internal)
 	b.touchPartition(p)
 	b.notePartition(p, Traffic{PartitionsCreated: 1})
 }
 
-// insertPartition makes a partition findable.
-func (b *Broker) insertPartition(p *partition, internal bool) {
-	s, q := &b.state, p.q
-	s.partitions[p.id] = p
+// insertPartition makes a partition findable and returns where it is.
+func (b *Broker) insertPartition(made partition, internal bool) *partition {
+	s, q := &b.state, made.q
+	p := s.partitions.put(made)
 	if internal {
+		p.ord = -1
 		q.dlq = p
-		return
+		return p
 	}
-	p.ord = len(q.order)
+	p.ord = int32(len(q.order))
 	q.order = append(q.order, p)
-	q.parts[p.name] = p
-	s.publicIDs[p.uuid] = p
+	q.parts.add(s.hashName(p.name), p.id)
+	s.publicIDs.add(s.hashID(p.uuid), p.id)
+	return p
 }
 
 func (v *partitionGone) apply(b *Broker, _ int64) {
-	if p := b.state.partitions[v.id]; p != nil {
+	if p := b.state.partitions.get(v.id); p != nil {
 		b.dropPartition(p)
 	}
 }
@@ -102,20 +106,17 @@ func (b *Broker) dropPartition(p *partition) {
 	b.touchPartition(p)
 	b.notePartition(p, Traffic{PartitionsDeleted: 1})
 	b.forgetLeases(p)
-	for i := range p.tail {
-		s.tailBytes -= int64(len(p.tail[i].raw))
+	for _, m := range p.inMemory() {
+		s.tailBytes -= int64(len(m.raw))
 	}
-	p.tail = nil
 	b.unplaceRuns(p.runs)
-	p.runs = nil
-	delete(s.partitions, p.id)
+	p.tail, p.runs, p.rows = nil, nil, rows{} // its neighbours may keep it in memory
+	s.partitions.delete(p.id)
 	if p.ord < 0 {
 		return
 	}
-	delete(s.publicIDs, p.uuid)
-	if p.q.parts[p.name] == p {
-		delete(p.q.parts, p.name)
-	}
+	s.publicIDs.remove(s.hashID(p.uuid), p.id)
+	p.q.parts.remove(s.hashName(p.name), p.id)
 	p.q.order[p.ord] = nil
 	p.ord = -1
 }
@@ -196,20 +197,23 @@ func (v *labelSet) apply(b *Broker, _ int64) {
 
 func (v *pushed) apply(b *Broker, stamp int64) {
 	s := &b.state
-	p := s.partitions[v.partition]
+	p := s.partitions.get(v.partition)
 	if p == nil || v.first != p.end {
 		return
 	}
 	b.touchPartition(p)
 	b.seedRows(p, stamp)
+	if p.tail == nil {
+		p.tail = &tail{from: p.end}
+	}
 	for i, raw := range v.raws {
 		off := v.first + queend.Offset(i)
-		p.tail = append(p.tail, tailMessage{raw: raw, time: stamp})
+		p.tail.messages = append(p.tail.messages, tailMessage{raw: raw, time: stamp})
 		p.end = off + 1
 		_, txn := p.txnAt(off)
 		s.fresh.Add(dedup.Hash(p.id, segment.Hash(txn)), off)
 		if place, ok := segment.Place(txn); ok {
-			p.top = max(p.top, place)
+			p.tail.top = max(p.tail.top, place)
 		}
 		s.tailBytes += int64(len(raw))
 	}
@@ -223,10 +227,10 @@ func (v *pushed) apply(b *Broker, stamp int64) {
 func (b *Broker) seedRows(p *partition, stamp int64) {
 	for _, g := range p.q.groups {
 		seed := g.seedFor(p)
-		if p.ord < 0 || p.end == 0 || p.lastTime >= seed || stamp < seed || p.find(g.id) != nil {
+		if p.ord < 0 || p.end == 0 || p.lastTime >= seed || stamp < seed || p.rows.find(g.id) != nil {
 			continue
 		}
-		p.put(&row{group: g.id, committed: p.end - 1})
+		p.rows.put(&row{group: g.id, committed: p.end - 1})
 	}
 }
 
@@ -240,17 +244,17 @@ func (g *group) seedFor(p *partition) int64 {
 }
 
 func (v *rowSet) apply(b *Broker, stamp int64) {
-	p := b.state.partitions[v.partition]
+	p := b.state.partitions.get(v.partition)
 	g := b.state.groups[v.row.group]
 	if p == nil || g == nil {
 		return
 	}
 	b.touchPartition(p)
-	if old := p.find(g.id); old != nil && old.lane != nil {
+	if old := p.rows.find(g.id); old != nil && old.lane != nil {
 		b.leaseDropped(p, g, old)
 	}
 	r := v.row
-	p.put(&r)
+	p.rows.put(&r)
 	p.lastUse = stamp
 	if r.lane != nil && !r.lane.lease.IsZero() {
 		b.leaseHeld(p, g, &r)
@@ -259,7 +263,7 @@ func (v *rowSet) apply(b *Broker, stamp int64) {
 }
 
 func (v *logStart) apply(b *Broker, _ int64) {
-	p := b.state.partitions[v.partition]
+	p := b.state.partitions.get(v.partition)
 	if p == nil || v.start <= p.start {
 		return
 	}
@@ -288,7 +292,7 @@ func (v *deadLettered) apply(b *Broker, stamp int64) {
 func (b *Broker) insertLetter(l *deadLetter) {
 	b.state.dead[l.id] = l
 	l.q.letters[l.id] = l
-	if p := b.state.partitions[l.part]; p != nil {
+	if p := b.state.partitions.get(l.part); p != nil {
 		p.letters++
 	}
 }
@@ -302,7 +306,7 @@ func (v *deadLetterGone) apply(b *Broker, _ int64) {
 	b.touchLetter(l)
 	delete(s.dead, l.id)
 	delete(l.q.letters, l.id)
-	if p := s.partitions[l.part]; p != nil {
+	if p := s.partitions.get(l.part); p != nil {
 		p.letters--
 	}
 }
@@ -344,7 +348,7 @@ func (v *fileRuns) apply(b *Broker, _ int64) {
 	}
 	b.touchFile(f)
 	for i := range v.runs {
-		p := s.partitions[v.runs[i].partition]
+		p := s.partitions.get(v.runs[i].partition)
 		if p == nil {
 			f.dead += int64(v.runs[i].run.Bytes)
 			continue
@@ -363,18 +367,35 @@ func (b *Broker) placeFlushed(p *partition, f *file, run index.Run) {
 	if run.Last < p.flushed {
 		return
 	}
-	n := min(int(max(run.Last+1-p.tailFrom, 0)), len(p.tail))
-	for i := range n {
-		b.state.tailBytes -= int64(len(p.tail[i].raw))
-	}
-	// The rest is copied, so that the array does not hold what left.
-	p.tail = slices.Clone(p.tail[n:])
-	p.tailFrom += queend.Offset(n)
+	b.shortenTail(p, run.Last+1)
 	p.flushed = run.Last + 1
 	p.end = max(p.end, p.flushed)
 	p.runs = p.runs.Insert(run)
 	f.runs++
 	b.countDead(p, &run)
+}
+
+// shortenTail lets go of the messages before an offset. One beyond the end
+// leaves a tail that does not reach it, for boot to see.
+func (b *Broker) shortenTail(p *partition, to queend.Offset) {
+	if p.tail == nil && to <= p.end {
+		return
+	}
+	from, messages := p.tailFrom(), p.inMemory()
+	n := min(int(max(to-from, 0)), len(messages))
+	for i := range n {
+		b.state.tailBytes -= int64(len(messages[i].raw))
+	}
+	if n == len(messages) && to <= p.end {
+		p.tail = nil
+		return
+	}
+	// The rest is copied, so that the array does not hold what left.
+	rest := tail{from: from + queend.Offset(n), messages: slices.Clone(messages[n:])}
+	if p.tail != nil {
+		rest.top = p.tail.top
+	}
+	p.tail = &rest
 }
 
 // placeMerged puts a run in the place of those it was made from: the runs in
@@ -398,7 +419,7 @@ func (b *Broker) placeMerged(p *partition, f *file, run index.Run, replaces []qu
 }
 
 func (v *idsGone) apply(b *Broker, _ int64) {
-	p := b.state.partitions[v.partition]
+	p := b.state.partitions.get(v.partition)
 	if p == nil {
 		return
 	}

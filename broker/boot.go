@@ -151,7 +151,7 @@ func (b *Broker) follows(ev event) error {
 	if !ok {
 		return nil
 	}
-	if p := b.state.partitions[v.partition]; p != nil && v.first > p.end {
+	if p := b.state.partitions.get(v.partition); p != nil && v.first > p.end {
 		return fmt.Errorf("queue %q, partition %q: messages %d to %d are missing", p.q.name, p.name, p.end, v.first-1)
 	}
 	return nil
@@ -315,7 +315,7 @@ func (b *Broker) loadFile(path string) error {
 
 // checkHoles makes sure that runs and tail hold every retained message.
 func (b *Broker) checkHoles() error {
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		if why := b.hole(p); why != "" {
 			return fmt.Errorf("%w: queue %q, partition %q: %s", ErrDamaged, p.q.name, p.name, why)
 		}
@@ -324,9 +324,9 @@ func (b *Broker) checkHoles() error {
 }
 
 func (b *Broker) hole(p *partition) string {
-	if p.tailFrom != p.flushed || p.end != p.tailFrom+queend.Offset(len(p.tail)) {
+	if p.tailFrom() != p.flushed || p.end != p.tailFrom()+queend.Offset(len(p.inMemory())) {
 		return fmt.Sprintf("messages from %d on are neither in segments nor in the log, which has %d to %d",
-			p.flushed, p.tailFrom, p.tailFrom+queend.Offset(len(p.tail))-1)
+			p.flushed, p.tailFrom(), p.tailFrom()+queend.Offset(len(p.inMemory()))-1)
 	}
 	next := p.start
 	for i := range p.runs {

@@ -207,7 +207,7 @@ type heldLease struct {
 func (b *Broker) statusOf(p *partition) statusView {
 	v := statusView{p: p, plain: queend.NoOffset}
 	now := b.now()
-	for _, r := range p.rows {
+	for r := range p.rows.all() {
 		g := b.state.groups[r.group]
 		if g == nil || g.q != p.q || !g.popped {
 			continue

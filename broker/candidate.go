@@ -56,7 +56,7 @@ func (p *popper) broken() error {
 	}
 	for _, g := range groups {
 		for id, err := range g.d.broken {
-			if lost := p.b.state.partitions[id]; lost == nil || lost.retained() == 0 {
+			if lost := p.b.state.partitions.get(id); lost == nil || lost.retained() == 0 {
 				delete(g.d.broken, id)
 				continue
 			}
@@ -87,7 +87,7 @@ func (p *popper) prepare(c *candidate, maxBytes int64) finding {
 		}
 		return findNothing
 	}
-	c.cur = cursor{row: c.p.find(c.g.id)}
+	c.cur = cursor{row: c.p.rows.find(c.g.id)}
 	if c.cur.row != nil {
 		c.cur.committed = c.cur.row.committed
 	} else {

@@ -90,6 +90,15 @@ func (d *decoder) int() int64 {
 	return v
 }
 
+// partition reads the number of a partition that the state is to have.
+func (d *decoder) partition() queend.PartitionID {
+	id := queend.PartitionID(d.uint())
+	if d.err == nil && (id == 0 || id > maxPartitionID) {
+		d.fail(fmt.Sprintf("partition %d", id))
+	}
+	return id
+}
+
 func (d *decoder) offset() queend.Offset { return queend.Offset(d.int()) }
 
 func (d *decoder) fixed64() uint64 {

@@ -146,11 +146,11 @@ func (b *Broker) endDelays(t *bundle, before, after *queueSet) {
 	}
 	for _, g := range q.groups {
 		for id := range g.d.armed {
-			p := b.state.partitions[id]
+			p := b.state.partitions.get(id)
 			if p == nil {
 				continue
 			}
-			if r := p.find(g.id); r != nil && r.lane != nil && r.lane.notBefore > 0 {
+			if r := p.rows.find(g.id); r != nil && r.lane != nil && r.lane.notBefore > 0 {
 				next := r.clone()
 				next.lane.notBefore = 0
 				next.tidy()

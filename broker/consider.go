@@ -59,7 +59,7 @@ func (b *Broker) considerGroup(g *group) {
 // memory alone. Where only the disk could tell it says ready; the claim,
 // which reads, finds out.
 func (b *Broker) lookAt(p *partition, g *group, now int64) (readiness, int64) {
-	c := cursor{row: p.find(g.id)}
+	c := cursor{row: p.rows.find(g.id)}
 	if c.row != nil {
 		c.committed = c.row.committed
 		if c.row.live(now) {
@@ -88,10 +88,10 @@ func (b *Broker) lookAt(p *partition, g *group, now int64) (readiness, int64) {
 
 // timeInTail is the stamp of a message that is in memory.
 func (p *partition) timeInTail(off queend.Offset) (int64, bool) {
-	if off < p.tailFrom {
+	if p.tail == nil || off < p.tail.from || off >= p.tail.from+queend.Offset(len(p.tail.messages)) {
 		return 0, false
 	}
-	return p.tail[off-p.tailFrom].time, true
+	return p.tail.messages[off-p.tail.from].time, true
 }
 
 // visibleAt is when the first pending message may be delivered (R50, R51,

@@ -272,7 +272,7 @@ func (c *damageCase) repair(cfg Config, want string) string {
 		return "wrong"
 	}
 	defer kill(c.t, b)
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		if !c.readable(b, p) {
 			c.t.Errorf("%s: after %q partition %s cannot be read", c.name, done.Steps, p.name)
 		}
@@ -301,7 +301,7 @@ func (c *damageCase) names(text string) bool {
 // served reads everything that the broker has.
 func (c *damageCase) served(b *Broker, want string, said *bytes.Buffer) string {
 	unreadable := 0
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		if !c.readable(b, p) {
 			unreadable++
 		}
@@ -358,7 +358,7 @@ func (c *damageCase) spool(b *Broker) string {
 		c.t.Errorf("%s: drain: %v", c.name, err)
 	}
 	found := 0
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		if p.q.name == "later" {
 			found += int(p.end - p.start)
 			c.readable(b, p)

@@ -112,7 +112,7 @@ func (b *Broker) chooseLetters(query *DeadLetterQuery) (chosen []*deadLetter, ls
 func (b *Broker) collectLetters(to []*deadLetter, q *queue, query *DeadLetterQuery) []*deadLetter {
 	var only *partition
 	if query.Partition != "" {
-		if only = q.parts[query.Partition]; only == nil {
+		if only = b.state.partition(q, query.Partition); only == nil {
 			return to
 		}
 	}
@@ -192,7 +192,7 @@ func (b *Broker) gatherLetters(messages *fetcher, some []*deadLetter) (got []Dea
 // letter reads one dead letter as far as memory or the fetcher has it, with
 // the payload as stored. found is false when its queue goes away.
 func (b *Broker) letter(messages *fetcher, l *deadLetter) (d DeadLetter, m segment.Message, found, ready bool) {
-	p := b.state.partitions[l.part]
+	p := b.state.partitions.get(l.part)
 	if l.q.dlq == nil || p == nil {
 		return d, m, false, true
 	}

@@ -339,7 +339,7 @@ func TestR103_DeadLettersOfAnEncryptedQueue(t *testing.T) {
 	plain := "plain"
 	_, err := r.b.ReplayByID(t.Context(), DefaultTenant, l.ID, ReplayTarget{Queue: &plain}, nil)
 	r.must(err)
-	if got := r.b.state.queue(DefaultTenant, plain).parts["p"].message(0).Payload; string(got) != `"a"` {
+	if got := r.b.state.partition(r.b.state.queue(DefaultTenant, plain), "p").message(0).Payload; string(got) != `"a"` {
 		t.Fatalf("stored as %s", got)
 	}
 	// Without the key it goes as it is, and is not encrypted again.

@@ -69,11 +69,11 @@ func (b *Broker) rebuild() {
 	for _, g := range b.state.groups {
 		b.linkLabels(g)
 	}
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		if p.end > p.flushed {
 			b.tailGrew(p)
 		}
-		for _, r := range p.rows {
+		for r := range p.rows.all() {
 			if g := b.state.groups[r.group]; g != nil && r.lane != nil && !r.lane.lease.IsZero() {
 				b.leaseHeld(p, g, r)
 			}
@@ -181,7 +181,7 @@ func (b *Broker) groupVanished(g *group) {
 		if p == nil {
 			continue
 		}
-		if r := p.find(g.id); r != nil && r.lane != nil {
+		if r := p.rows.find(g.id); r != nil && r.lane != nil {
 			b.leaseDropped(p, g, r)
 		}
 	}
@@ -202,7 +202,7 @@ func (b *Broker) rouseAll(l *waitList) {
 
 // forgetLeases ends the leases on a partition that goes.
 func (b *Broker) forgetLeases(p *partition) {
-	for _, r := range p.rows {
+	for r := range p.rows.all() {
 		if g := b.state.groups[r.group]; g != nil && r.lane != nil {
 			b.leaseDropped(p, g, r)
 		}
@@ -267,7 +267,7 @@ func (b *Broker) optionsChanged(q *queue) {
 		waiting := g.d.armed
 		g.d.armed = nil
 		for id := range waiting {
-			if p := b.state.partitions[id]; p != nil {
+			if p := b.state.partitions.get(id); p != nil {
 				b.consider(p, g)
 			}
 		}
@@ -344,7 +344,7 @@ func (b *Broker) fire(now, due int64, k sched.Key) {
 			w.rouse()
 		}
 	case wheelLane:
-		p, g := b.state.partitions[queend.PartitionID(k.A)], b.state.groups[queend.GroupID(k.B)]
+		p, g := b.state.partitions.get(queend.PartitionID(k.A)), b.state.groups[queend.GroupID(k.B)]
 		if p == nil || g == nil {
 			return
 		}

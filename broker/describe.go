@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"queend"
@@ -171,19 +172,19 @@ func describeEntry(entry []byte) (kind string, fields []Field, err error) {
 // anyQueue makes a queue of which only the number is known.
 func (b *Broker) anyQueue(id queend.QueueID) {
 	b.state.queues[id] = &queue{
-		id: id, parts: map[string]*partition{}, groups: map[string]*group{}, letters: map[queend.ID]*deadLetter{},
+		id: id, groups: map[string]*group{}, letters: map[queend.ID]*deadLetter{},
 	}
 }
 
 // describeLoaded gives what loading one image has made.
 func (b *Broker) describeLoaded(kind byte) (string, []Field) {
 	s := &b.state
-	for _, p := range s.partitions {
+	for p := range s.partitions.all() {
 		return "partition", []Field{
 			{"id", uint64(p.id)}, {"queue", uint64(p.q.id)}, {"uuid", p.uuid.String()}, {"name", p.name},
 			{"internal", p.ord < 0}, {"created", p.created}, {"lastTime", p.lastTime}, {"lastUse", p.lastUse},
 			{"start", int64(p.start)}, {"end", int64(p.end)}, {"flushed", int64(p.flushed)},
-			{"runs", plainValue(reflect.ValueOf(p.runs))}, {"rows", plainValue(reflect.ValueOf(p.rows))},
+			{"runs", plainValue(reflect.ValueOf(p.runs))}, {"rows", plainValue(reflect.ValueOf(slices.Collect(p.rows.all())))},
 		}
 	}
 	for _, l := range s.dead {

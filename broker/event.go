@@ -217,7 +217,7 @@ func (v *partitionNew) encode(e *encoder) {
 }
 
 func (v *partitionNew) decode(d *decoder) {
-	v.id = queend.PartitionID(d.uint())
+	v.id = d.partition()
 	v.queue = queend.QueueID(d.uint())
 	v.uuid = d.id()
 	v.name = d.string()

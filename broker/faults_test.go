@@ -65,7 +65,7 @@ func (r *rig) rewriteRun(change func(*index.Run)) {
 	info, err := readChainFile(r.newest(), b.load)
 	r.must(err)
 	b.tracker.loaded()
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		if len(p.runs) != 2 {
 			r.Fatalf("%d runs", len(p.runs))
 		}
@@ -238,7 +238,7 @@ func TestF45AStartRemovesAllThatIsOldWithinTwoCycles(t *testing.T) {
 		r.must(r.b.Maintain())
 		r.pass(Second)
 	}
-	for _, p := range r.b.state.partitions {
+	for p := range r.b.state.partitions.all() {
 		want := int64(0)
 		switch {
 		case p.name == "hot" || p.q.name == "kept":

@@ -137,7 +137,7 @@ func (x *fetching) entry(e *FetchEntry, out *Fetched) *view {
 		out.Error, x.bad = FetchUnknown, true
 		return nil
 	}
-	p := q.parts[out.Partition]
+	p := x.b.state.partition(q, out.Partition)
 	if p == nil {
 		return nil
 	}

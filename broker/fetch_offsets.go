@@ -61,7 +61,7 @@ func (b *Broker) findOffset(f *finder, tenant queend.ID, e *OffsetEntry) (out Fo
 		out.Error = FetchUnknown
 		return out, true
 	}
-	p := q.parts[out.Partition]
+	p := b.state.partition(q, out.Partition)
 	if p == nil {
 		return out, true
 	}
@@ -141,8 +141,8 @@ func (b *Broker) changed(tenant queend.ID, e *ChangedEntry) Changed {
 	}
 	for at, more := 0, true; more; {
 		b.locked(func() {
-			if p := b.state.partitions[queend.PartitionID(after)]; p != nil && p.q == q && p.ord >= 0 {
-				at = max(at, p.ord+1)
+			if p := b.state.partitions.get(queend.PartitionID(after)); p != nil && p.q == q && p.ord >= 0 {
+				at = max(at, int(p.ord)+1)
 			}
 			at = q.after(at, queend.PartitionID(after))
 			for range surveyHold {

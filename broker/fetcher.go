@@ -74,7 +74,7 @@ func (f *fetcher) load() error {
 	}()
 	f.b.locked(func() {
 		for i := range fetches {
-			if p := f.b.state.partitions[fetches[i].partition]; p != nil {
+			if p := f.b.state.partitions.get(fetches[i].partition); p != nil {
 				fetches[i].v = f.b.viewSpan(p, fetches[i].off, fetches[i].count)
 			}
 		}

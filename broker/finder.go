@@ -116,18 +116,19 @@ func (f *finder) search(p *partition, w wanted, lo, hi queend.Offset) (m match, 
 			return m, ready
 		}
 	}
-	return f.inTail(p, w, max(lo, p.tailFrom), hi), true
+	return f.inTail(p, w, max(lo, p.tailFrom()), hi), true
 }
 
 // inTail searches what is in no segment yet. The table may give offsets that
 // are flushed by now, or of another id: they are only candidates.
 func (f *finder) inTail(p *partition, w wanted, lo, hi queend.Offset) (m match) {
-	hi = min(hi, p.tailFrom+queend.Offset(len(p.tail))-1)
-	if lo > hi || w.placed && w.place > p.top {
+	from, messages := p.tailFrom(), p.inMemory()
+	hi = min(hi, from+queend.Offset(len(messages))-1)
+	if lo > hi || w.placed && w.place > p.tail.top {
 		return m
 	}
 	f.b.state.fresh.Lookup(dedup.Hash(p.id, w.hash), func(off queend.Offset) bool {
-		if off < lo || off > hi || m.found && off > m.off || p.tail[off-p.tailFrom].time < w.since {
+		if off < lo || off > hi || m.found && off > m.off || messages[off-from].time < w.since {
 			return true
 		}
 		if id, have := p.txnAt(off); bytes.Equal(have, w.txn) {
@@ -426,15 +427,16 @@ func (f *finder) firstAt(p *partition, t int64) (off queend.Offset, ready bool) 
 		off, ready = f.firstIn(p, &p.runs[i], t)
 		return max(off, p.start), ready
 	}
-	lo, hi := 0, len(p.tail)
+	messages := p.inMemory()
+	lo, hi := 0, len(messages)
 	for lo < hi {
-		if mid := (lo + hi) / 2; p.tail[mid].time < t {
+		if mid := (lo + hi) / 2; messages[mid].time < t {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	return max(p.tailFrom+queend.Offset(lo), p.start), true
+	return max(p.tailFrom()+queend.Offset(lo), p.start), true
 }
 
 // firstIn is firstAt within the run that has the answer.
@@ -460,8 +462,8 @@ func (f *finder) firstIn(p *partition, r *index.Run, t int64) (queend.Offset, bo
 
 // timeAt returns the stamp of the message at off, which must be retained.
 func (f *finder) timeAt(p *partition, off queend.Offset) (t int64, ready bool) {
-	if off >= p.tailFrom {
-		return p.tail[off-p.tailFrom].time, true
+	if off >= p.tailFrom() {
+		return p.inMemory()[off-p.tailFrom()].time, true
 	}
 	r := &p.runs[p.runs.At(off)]
 	ids, i, ok := f.chunk(p, r, off)
@@ -474,7 +476,7 @@ func (f *finder) timeAt(p *partition, off queend.Offset) (t int64, ready bool) {
 // idAt returns the ids of the message at off, which must be retained or at
 // least still known. txn must not be changed.
 func (f *finder) idAt(p *partition, off queend.Offset) (id queend.ID, txn []byte, ready bool) {
-	if off >= p.tailFrom {
+	if off >= p.tailFrom() {
 		id, txn = p.txnAt(off)
 		return id, txn, true
 	}

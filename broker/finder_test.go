@@ -40,7 +40,7 @@ func newLane(t *testing.T, b *Broker, c *clock, opts Options) *lane1 {
 	return l
 }
 
-func (l *lane1) p() *partition { return l.b.state.partitions[l.id] }
+func (l *lane1) p() *partition { return l.b.state.partitions.get(l.id) }
 
 // push appends messages with these transaction ids and payload sizes.
 func (l *lane1) push(size int, txns ...string) {

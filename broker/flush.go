@@ -127,9 +127,9 @@ func (b *Broker) takeTails() (spans []span, drop []uint64) {
 		b.locked(func() {
 			for _, p := range part {
 				p.queued = false
-				if b.state.partitions[p.id] == p && len(p.tail) > 0 {
+				if b.state.partitions.get(p.id) == p && p.tail != nil {
 					spans = append(spans, span{
-						p: p, queue: p.q.id, id: p.id, first: p.flushed, start: p.start, tail: p.tail,
+						p: p, queue: p.q.id, id: p.id, first: p.flushed, start: p.start, tail: p.inMemory(),
 					})
 				}
 			}
@@ -149,7 +149,7 @@ func (b *Broker) giveBack(spans []span, drop []uint64) {
 	b.locked(func() {
 		b.storage.sealed = append(b.storage.sealed, drop...)
 		for i := range spans {
-			if p := spans[i].p; b.state.partitions[p.id] == p && len(p.tail) > 0 {
+			if p := spans[i].p; b.state.partitions.get(p.id) == p && p.tail != nil {
 				b.tailGrew(p)
 			}
 		}
@@ -279,7 +279,7 @@ func (b *Broker) trySegment(pace func(int), fill func(*segment.Writer) error) (o
 func (b *Broker) noteRanges(files []writtenFile) {
 	for i := range files {
 		for _, placed := range files[i].runs {
-			if p := b.state.partitions[placed.partition]; p != nil {
+			if p := b.state.partitions.get(placed.partition); p != nil {
 				p.noteRange(&placed.run)
 			}
 		}

@@ -58,7 +58,7 @@ func (r *rig) inventory() []string {
 				g.name, q.name, g.created, g.mode, g.conflation, g.seed, g.start, g.popped)
 		}
 	}
-	for _, p := range s.partitions {
+	for p := range s.partitions.all() {
 		at := fmt.Sprintf("%q/%q", p.q.name, p.name)
 		add("partition %s id %v internal %v created %d last push %d last use %d from %d to %d",
 			at, p.uuid, p.ord < 0, p.created, p.lastTime, p.lastUse, p.start, p.end)
@@ -66,7 +66,7 @@ func (r *rig) inventory() []string {
 			add("message %s/%d id %v txn %q trace %v producer %v %q headers %q encrypted %v pushed %d payload %q",
 				at, m.Offset, m.ID, m.TxnID, m.TraceID, m.HasProducer, m.Producer, m.Headers, m.Encrypted, m.Time, m.Payload)
 		}
-		for _, row := range p.rows {
+		for row := range p.rows.all() {
 			if g := s.groups[row.group]; g != nil {
 				add("%s", rowLine(fmt.Sprintf("%s of %q", at, g.name), row))
 			}
@@ -77,7 +77,7 @@ func (r *rig) inventory() []string {
 	}
 	for _, l := range s.dead {
 		add("dead letter %v of %q/%q offset %d group %q failed %d, stored at %d",
-			l.id, l.q.name, s.partitions[l.part].name, l.offset, l.group, l.failedAt, l.at)
+			l.id, l.q.name, s.partitions.get(l.part).name, l.offset, l.group, l.failedAt, l.at)
 	}
 	add("switches: pushes %v pops %v, spooled %d", s.maintenance, s.popMaintenance, r.b.spoolStatus().Buffered)
 	t := s.totals

@@ -291,7 +291,7 @@ func (b *Broker) historySince(from int64) (off queend.Offset, err error) {
 // historyOf returns where the history is, nil before the first.
 func (b *Broker) historyOf() *partition {
 	if q := b.state.queue(DefaultTenant, historyQueue); q != nil {
-		return q.parts[historyPartition]
+		return b.state.partition(q, historyPartition)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (b *Broker) partitionImage(e *encoder, p *partition) {
 			e.uint(uint64(p.runs[i].File))
 			encodeRun(e, &p.runs[i])
 		}
-		for _, r := range p.rows {
+		for r := range p.rows.all() {
 			if b.state.groups[r.group] != nil {
 				r.encode(e)
 			}
@@ -138,38 +138,40 @@ func (b *Broker) load(entry []byte) error {
 }
 
 func (b *Broker) loadPartition(d *decoder) error {
-	id, q := queend.PartitionID(d.uint()), b.state.queues[queend.QueueID(d.uint())]
-	p := b.state.partitions[id]
+	id, q := d.partition(), b.state.queues[queend.QueueID(d.uint())]
+	uuid, name := d.id(), d.string()
+	internal := d.bool()
+	p := b.state.partitions.get(id)
 	known := p != nil
 	if !known {
-		p = &partition{id: id, q: q, ord: -1}
+		p = &partition{id: id, q: q, uuid: uuid, name: name}
+	}
+	if p.uuid != uuid || p.name != name {
+		d.fail(fmt.Sprintf("partition %d is called %q, and %q in the file before", id, name, p.name))
 	}
 	p.epoch = loadedEpoch
-	p.uuid = d.id()
-	p.name = d.string()
-	internal := d.bool()
 	p.created = d.int()
 	p.lastTime = d.int()
 	p.lastUse = d.int()
 	p.start = d.offset()
 	p.end = d.offset()
 	p.flushed = d.offset()
-	p.tailFrom = p.end
+	p.tail = nil
 	p.runs = make(index.Runs, 0, d.count(8))
 	for range cap(p.runs) {
 		p.runs = append(p.runs, decodeRun(d, queend.FileID(d.uint())))
 	}
-	p.rows = nil
+	p.rows = rows{}
 	for d.err == nil && len(d.buf) > 0 {
 		r := new(row)
 		r.decode(d)
-		p.put(r)
+		p.rows.put(r)
 	}
 	if d.err == nil && q == nil {
 		d.fail(fmt.Sprintf("partition %d is of no queue", id))
 	}
 	if d.err == nil && !known {
-		b.insertPartition(p, internal)
+		b.insertPartition(*p, internal)
 	}
 	return d.err
 }
@@ -206,7 +208,7 @@ func (s *state) settle() {
 	for _, f := range s.files {
 		f.runs, f.dead = 0, 0
 	}
-	for _, p := range s.partitions {
+	for p := range s.partitions.all() {
 		p.letters = 0
 		for i := range p.runs {
 			if f := s.files[p.runs[i].File]; f != nil {
@@ -215,7 +217,7 @@ func (s *state) settle() {
 		}
 	}
 	for _, l := range s.dead {
-		if p := s.partitions[l.part]; p != nil {
+		if p := s.partitions.get(l.part); p != nil {
 			p.letters++
 		}
 	}
@@ -223,7 +225,7 @@ func (s *state) settle() {
 		q.order = slices.DeleteFunc(q.order, func(p *partition) bool { return p == nil })
 		slices.SortFunc(q.order, func(a, b *partition) int { return cmp.Compare(a.id, b.id) })
 		for i, p := range q.order {
-			p.ord = i
+			p.ord = int32(i)
 		}
 	}
 }

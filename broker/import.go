@@ -157,7 +157,7 @@ func (p *importing) partition(name string) *partition {
 	if name == "" {
 		name = DefaultPartition
 	}
-	if found := p.q.parts[name]; found != nil {
+	if found := p.b.state.partition(p.q, name); found != nil {
 		return found
 	}
 	if planned := p.made[name]; planned != nil {
@@ -185,7 +185,7 @@ func (p *importing) group(in *ImportGroup) error {
 		if c.Next < 0 || c.Next > at.end {
 			return refuse(CodeBadRequest, fmt.Sprintf("partition %q has no place %d for a cursor, it ends at %d", at.name, c.Next, at.end))
 		}
-		if at.find(id) != nil {
+		if at.rows.find(id) != nil {
 			p.out.Known++
 			continue
 		}

@@ -62,7 +62,7 @@ func (b *Broker) eachLive(now int64, tenant queend.ID, lease string, do func(*pa
 		if ref.p.q.tenant != tenant {
 			continue
 		}
-		if r := ref.p.find(ref.g.id); r.live(now) && r.lane.lease == id {
+		if r := ref.p.rows.find(ref.g.id); r.live(now) && r.lane.lease == id {
 			do(ref.p, r)
 		}
 	}
@@ -80,10 +80,10 @@ func (b *Broker) GiveBack(_ context.Context, res *PopResult) {
 		t := b.begin()
 		for i := range res.giveBack {
 			c := &res.giveBack[i]
-			if b.state.partitions[c.p.id] != c.p || b.state.groups[c.g.id] != c.g {
+			if b.state.partitions.get(c.p.id) != c.p || b.state.groups[c.g.id] != c.g {
 				continue
 			}
-			r := c.p.find(c.g.id)
+			r := c.p.rows.find(c.g.id)
 			if r == nil || r.lane == nil || r.lane.lease != res.LeaseID {
 				continue
 			}

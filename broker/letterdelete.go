@@ -37,7 +37,7 @@ func (b *Broker) DeleteAddress(ctx context.Context, tenant, partitionUUID queend
 			t := b.begin()
 			var all []*deadLetter
 			ready = true
-			if p := b.state.publicIDs[partitionUUID]; p != nil && p.q.tenant == tenant {
+			if p := b.state.byUUID(partitionUUID); p != nil && p.q.tenant == tenant {
 				all, ready = b.lettersAt(f, p, txn)
 			}
 			if !ready {

@@ -44,9 +44,9 @@ func TestF16IdleThingsTakeWhatIsDocumented(t *testing.T) {
 	}
 	named := func(format string) func(int) string { return func(i int) string { return fmt.Sprintf(format, i) } }
 	r.pushTo("q", "first", "t")
-	bound("a partition with a message", 650, func() { each(func(int) string { return "q" }, named("partition-%d")) })
-	bound("a queue with a partition", 1600, func() { each(named("queue-%d"), func(int) string { return "p" }) })
-	bound("a cursor of a group", 150, func() {
+	bound("a partition with a message", 430, func() { each(func(int) string { return "q" }, named("partition-%d")) })
+	bound("a queue with a partition", 1350, func() { each(named("queue-%d"), func(int) string { return "p" }) })
+	bound("a cursor of a group", 90, func() {
 		for taken := 0; taken < n; {
 			res := r.popReq(func(q *PopRequest) { q.Group, q.Batch, q.Partitions, q.AutoAck = "g", 1000, 1000, true })
 			taken += len(res.Messages)

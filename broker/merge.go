@@ -244,7 +244,7 @@ func (b *Broker) mergeParts(files []queend.FileID) ([]mergePart, error) {
 	for step := range slices.Chunk(slices.Sorted(maps.Keys(byID)), snapshotStep) {
 		b.locked(func() {
 			for _, id := range step {
-				if p := b.state.partitions[id]; p != nil {
+				if p := b.state.partitions.get(id); p != nil {
 					if m := b.mergePart(p, byID[id]); len(m.sources) > 0 {
 						parts = append(parts, m)
 					}

@@ -109,7 +109,7 @@ func skipMessage(d *decoder) []byte {
 
 // message decodes the message at off, which must be in the tail.
 func (p *partition) message(off queend.Offset) segment.Message {
-	t := p.tail[off-p.tailFrom]
+	t := p.inMemory()[off-p.tailFrom()]
 	m := segment.Message{Offset: off, Time: t.time}
 	readMessage(&decoder{buf: t.raw}, &m)
 	return m
@@ -117,7 +117,7 @@ func (p *partition) message(off queend.Offset) segment.Message {
 
 // txnAt returns the id and transaction id of the message at off in the tail.
 func (p *partition) txnAt(off queend.Offset) (queend.ID, []byte) {
-	d := decoder{buf: p.tail[off-p.tailFrom].raw}
+	d := decoder{buf: p.inMemory()[off-p.tailFrom()].raw}
 	flags := d.byte()
 	id := d.id()
 	if flags&flagTxn != 0 {

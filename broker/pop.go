@@ -281,7 +281,7 @@ func (p *popper) resolve() {
 	}
 	p.pin = nil
 	if p.r.Pinned {
-		p.pin = p.group.q.parts[p.r.Partition]
+		p.pin = b.state.partition(p.group.q, p.r.Partition)
 	}
 	p.result.Conflation = p.group.conflation
 	p.result.Conflict = p.r.Conflation && !p.group.conflation
@@ -354,7 +354,8 @@ func (p *partition) visibleEnd(at int64) queend.Offset {
 	if p.lastTime <= at {
 		return p.end
 	}
-	return p.tailFrom + queend.Offset(sort.Search(len(p.tail), func(i int) bool { return p.tail[i].time > at }))
+	messages := p.inMemory()
+	return p.tailFrom() + queend.Offset(sort.Search(len(messages), func(i int) bool { return messages[i].time > at }))
 }
 
 // estimate counts messages that look ready to this pop.
@@ -362,7 +363,7 @@ func (p *popper) estimate() int64 {
 	var n int64
 	count := func(part *partition) {
 		committed, known := queend.NoOffset, false
-		if r := part.find(p.group.id); r != nil {
+		if r := part.rows.find(p.group.id); r != nil {
 			committed = r.committed
 		} else if committed, known = p.b.impliedSeen(p.group, part); !known {
 			return

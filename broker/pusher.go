@@ -261,7 +261,7 @@ func (p *pusher) plan(key targetKey) *target {
 		tg.items = make([]plannedItem, 0, p.size) // most requests name one partition
 	}
 	if key.q.live != nil {
-		tg.live = key.q.live.parts[key.name]
+		tg.live = p.b.state.partition(key.q.live, key.name)
 	}
 	if tg.live != nil {
 		tg.id, tg.first = tg.live.id, tg.live.end

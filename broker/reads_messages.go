@@ -289,7 +289,7 @@ func (b *Broker) MessageByAddress(ctx context.Context, tenant queend.ID, partiti
 
 // lookUp finds and describes a message; nil when there is none.
 func (b *Broker) lookUp(f *finder, messages *fetcher, tenant, id queend.ID, txn []byte) (d *MessageDetail, ready bool) {
-	p := b.state.publicIDs[id]
+	p := b.state.byUUID(id)
 	if p == nil || p.q.tenant != tenant || p.empty() {
 		return nil, true
 	}

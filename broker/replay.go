@@ -68,7 +68,7 @@ func (b *Broker) ReplayByID(ctx context.Context, tenant, id queend.ID, to Replay
 func (b *Broker) ReplayByAddress(ctx context.Context, tenant, partitionUUID queend.ID, txn []byte, producer *string) (Replayed, error) {
 	r := &replay{b: b, tenant: tenant, producer: producer, fresh: true}
 	r.find = func(f *finder) (*deadLetter, bool) {
-		p := b.state.publicIDs[partitionUUID]
+		p := b.state.byUUID(partitionUUID)
 		if p == nil || p.q.tenant != tenant {
 			return nil, true
 		}

@@ -14,19 +14,6 @@ import (
 // something may be due, or when what held it back has moved; never just
 // because a cycle came by.
 
-// keeping is what retention remembers of a partition; all of it is derived.
-type keeping struct {
-	// oldest is at or before the stamp of the first retained message.
-	oldest int64
-	// lookAt is the instant of the wheel's next entry for it; 0: none.
-	lookAt  int64
-	watched bool // the wheel has an entry for R94
-	listed  bool // in retention.due
-	// blocked: messages are past completedRetention, but a group has not
-	// consumed them. A change of the partition or its groups lists it.
-	blocked bool
-}
-
 // retention is what the next round looks at; under the broker's lock.
 type retention struct {
 	due     []*partition
@@ -93,7 +80,7 @@ func (b *Broker) watchRetention(p *partition) {
 
 // retentionDue takes an entry of the wheel.
 func (b *Broker) retentionDue(k sched.Key) {
-	p := b.state.partitions[queend.PartitionID(k.A)]
+	p := b.state.partitions.get(queend.PartitionID(k.A))
 	switch {
 	case p == nil:
 	case k.Kind == wheelRetention:
@@ -111,8 +98,8 @@ func (b *Broker) retentionDue(k sched.Key) {
 func (b *Broker) retainDue(p *partition) int64 {
 	due := never
 	if !p.empty() {
-		if i := p.start - p.tailFrom; i >= 0 && int(i) < len(p.tail) {
-			p.oldest = p.tail[i].time
+		if at, known := p.timeInTail(p.start); known {
+			p.oldest = at
 		}
 		p.oldest = max(p.oldest, p.created)
 		limits := p.q.opts.retention()
@@ -137,7 +124,7 @@ func (b *Broker) retainDue(p *partition) int64 {
 // however old they are (docs/rules.md, S20).
 func (p *partition) leasedIDs(now int64) (low queend.Offset, until int64) {
 	low, until = p.end, never
-	for _, r := range p.rows {
+	for r := range p.rows.all() {
 		if r.live(now) {
 			low, until = min(low, max(r.committed+1, r.lane.attemptStart)), min(until, r.lane.leaseUntil)
 		}
@@ -237,7 +224,7 @@ func (b *Broker) retainStep(step []*partition) {
 			t := b.begin()
 			done = true
 			for _, p := range step {
-				if b.state.partitions[p.id] == p {
+				if b.state.partitions.get(p.id) == p {
 					done = b.planRetention(t, f, p) && done
 				}
 			}
@@ -247,7 +234,7 @@ func (b *Broker) retainStep(step []*partition) {
 			b.commit(t)
 			for _, p := range step {
 				p.listed = false
-				if b.state.partitions[p.id] == p {
+				if b.state.partitions.get(p.id) == p {
 					b.watchRetention(p)
 				}
 			}
@@ -333,7 +320,7 @@ func (b *Broker) consumedByAll(f *finder, p *partition) (low queend.Offset, read
 			continue
 		}
 		popped = true
-		if r := p.find(g.id); r != nil {
+		if r := p.rows.find(g.id); r != nil {
 			low = min(low, r.committed+1)
 			continue
 		}
@@ -388,7 +375,7 @@ func (b *Broker) cleanUp(step []*partition) {
 	b.locked(func() {
 		t := b.begin()
 		for _, p := range step {
-			if b.state.partitions[p.id] != p {
+			if b.state.partitions.get(p.id) != p {
 				continue
 			}
 			due := b.idleUntil(p)
@@ -404,5 +391,13 @@ func (b *Broker) cleanUp(step []*partition) {
 
 // unused reports whether nothing on the partition is worth keeping.
 func (p *partition) unused(now int64) bool {
-	return p.empty() && p.letters == 0 && !slices.ContainsFunc(p.rows, func(r *row) bool { return r.live(now) })
+	if !p.empty() || p.letters > 0 {
+		return false
+	}
+	for r := range p.rows.all() {
+		if r.live(now) {
+			return false
+		}
+	}
+	return true
 }

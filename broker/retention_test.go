@@ -273,7 +273,7 @@ func TestTheInternalPartitionStartsAtItsLowestDeadLetter(t *testing.T) {
 			l.b.commit(t)
 		}
 	})
-	box := l.b.state.partitions[l.id+1]
+	box := l.b.state.partitions.get(l.id + 1)
 	drop := func(i int) {
 		l.b.locked(func() {
 			t := l.b.begin()

@@ -216,7 +216,7 @@ func (r *rig) leaseless(group, call string) []AckResult {
 
 func (r *rig) part(name string) *partition {
 	r.Helper()
-	p := r.b.state.queue(DefaultTenant, "q").parts[name]
+	p := r.b.state.partition(r.b.state.queue(DefaultTenant, "q"), name)
 	if p == nil {
 		r.Fatalf("no partition %q", name)
 	}
@@ -227,7 +227,7 @@ func (r *rig) part(name string) *partition {
 func (r *rig) cursor(group string) queend.Offset {
 	r.Helper()
 	p := r.part("p")
-	row := p.find(p.q.groups[group].id)
+	row := p.rows.find(p.q.groups[group].id)
 	if row == nil {
 		r.Fatalf("%s has no row", group)
 	}

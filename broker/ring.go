@@ -11,7 +11,7 @@ type ring struct {
 
 // add puts p at the back; false when it was in already.
 func (r *ring) add(p *partition) bool {
-	word, bit := p.ord/64, uint64(1)<<(p.ord%64)
+	word, bit := int(p.ord/64), uint64(1)<<(p.ord%64)
 	for word >= len(r.in) {
 		r.in = append(r.in, make([]uint64, word+1-len(r.in))...)
 	}
@@ -25,7 +25,7 @@ func (r *ring) add(p *partition) bool {
 
 // has reports whether p is in the ring.
 func (r *ring) has(p *partition) bool {
-	word := p.ord / 64
+	word := int(p.ord / 64)
 	return p.ord >= 0 && word < len(r.in) && r.in[word]&(1<<(p.ord%64)) != 0
 }
 

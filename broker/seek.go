@@ -24,7 +24,7 @@ func (b *Broker) SeekQueue(ctx context.Context, tenant queend.ID, group, name st
 // SeekPartition is SeekQueue for one partition, by name; found is false when
 // there is none.
 func (b *Broker) SeekPartition(ctx context.Context, tenant queend.ID, group, name, part string, to SeekTarget) (found bool, err error) {
-	n, err := b.seek(ctx, tenant, group, name, to, func(q *queue) []*partition { return []*partition{q.parts[part]} })
+	n, err := b.seek(ctx, tenant, group, name, to, func(q *queue) []*partition { return []*partition{b.state.partition(q, part)} })
 	return n > 0, err
 }
 
@@ -76,7 +76,7 @@ func (b *Broker) planSeek(t *bundle, f *finder, q *queue, group string, to SeekT
 			ready = ready && known
 			next.committed = max(off, p.start) - 1
 		}
-		old := p.find(id)
+		old := p.rows.find(id)
 		if old != nil {
 			next.lastDelivery = old.lastDelivery
 		}

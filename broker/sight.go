@@ -23,7 +23,7 @@ func (p *popper) inspect(c *candidate, next queend.Offset) finding {
 		news = !known
 	}
 	newest := c.p.lastTime + max(o.DelayedProcessing, o.WindowBuffer)*Second
-	if next < min(c.p.end, c.p.tailFrom) && newest > b.now() {
+	if next < min(c.p.end, c.p.tailFrom()) && newest > b.now() {
 		at, known := c.g.timeSeen(c.p, next)
 		if !known {
 			if at, known = p.f.timeAt(c.p, next); !known {

@@ -1,8 +1,7 @@
 package broker
 
 import (
-	"cmp"
-	"slices"
+	"hash/maphash"
 
 	"queend"
 	"queend/dedup"
@@ -14,8 +13,8 @@ import (
 type state struct {
 	queues     map[queend.QueueID]*queue
 	names      map[queueKey]*queue
-	partitions map[queend.PartitionID]*partition
-	publicIDs  map[queend.ID]*partition
+	partitions partitionTable
+	publicIDs  partitionIndex // by UUID; without internal ones
 	groups     map[queend.GroupID]*group
 	labels     map[labelKey]*label
 	dead       map[queend.ID]*deadLetter
@@ -32,8 +31,9 @@ type state struct {
 	spool          spoolPlace
 	totals         totals
 
-	fresh     dedup.Table // hashes of ids that are in no segment yet
-	tailBytes int64       // of messages that are in no segment yet
+	seed      maphash.Seed // of publicIDs and queue.parts; says where things are, never which
+	fresh     dedup.Table  // hashes of ids that are in no segment yet
+	tailBytes int64        // of messages that are in no segment yet
 }
 
 // totals count since the data directory began; they survive a restart.
@@ -47,14 +47,13 @@ type totals struct {
 
 func newState() state {
 	return state{
-		queues:     map[queend.QueueID]*queue{},
-		names:      map[queueKey]*queue{},
-		partitions: map[queend.PartitionID]*partition{},
-		publicIDs:  map[queend.ID]*partition{},
-		groups:     map[queend.GroupID]*group{},
-		labels:     map[labelKey]*label{},
-		dead:       map[queend.ID]*deadLetter{},
-		files:      map[queend.FileID]*file{},
+		queues: map[queend.QueueID]*queue{},
+		names:  map[queueKey]*queue{},
+		groups: map[queend.GroupID]*group{},
+		labels: map[labelKey]*label{},
+		dead:   map[queend.ID]*deadLetter{},
+		files:  map[queend.FileID]*file{},
+		seed:   maphash.MakeSeed(),
 	}
 }
 
@@ -75,8 +74,8 @@ type queue struct {
 	implicit  bool // made by a push or pop and never configured (R5)
 	opts      Options
 
-	parts   map[string]*partition
-	order   []*partition // by ord; nil where one was deleted
+	parts   partitionIndex // by name
+	order   []*partition   // by ord; nil where one was deleted
 	groups  map[string]*group
 	dlq     *partition // internal, holds the dead letters of this queue; nil until the first
 	letters map[queend.ID]*deadLetter
@@ -84,38 +83,39 @@ type queue struct {
 	d       queueDelivery
 }
 
-// partition is one ordered lane.
-// Invariant: flushed <= end; tail holds exactly [flushed, end), but while boot
-// replays, when it begins at tailFrom; runs hold a contiguous span that ends
-// at flushed and covers [start, flushed).
+// partition is one ordered lane. There may be millions that nobody uses:
+// what only a busy one needs is behind a pointer.
+// Invariant: flushed <= end; the tail holds exactly [flushed, end), but while
+// boot replays, when it may begin above flushed; runs hold a contiguous span
+// that ends at flushed and covers [start, flushed).
 type partition struct {
+	// The fields with pointers are side by side, for the garbage collector.
+	q    *queue
+	name string
+	rows rows
+	tail *tail // nil: empty
+	runs index.Runs
+
 	id       queend.PartitionID
 	uuid     queend.ID
-	q        *queue
-	ord      int // in queue.order; -1 for an internal partition
-	name     string
 	created  int64
 	lastTime int64         // stamp of the newest message ever, 0 before the first
 	lastUse  int64         // stamp of the last group activity (R94)
 	start    queend.Offset // first retained message
 	end      queend.Offset // next offset to be given
 	flushed  queend.Offset // first offset that is only in the log and the tail
-	tail     []tailMessage
-	tailFrom queend.Offset // of tail[0]; a checkpoint does not hold the tail
-	runs     index.Runs
-	rows     []*row // by rising group id
-	letters  int    // dead letters whose original is in this partition
-	top      uint64 // highest place (segment.Place) of an id since the start: none above it is in the tail
-	epoch    uint32 // see tracker
-	queued   bool   // in the list of partitions with a tail
-	keeping         // see retention
-}
+	ord      int32         // in queue.order; -1 for an internal partition
+	letters  int32         // dead letters whose original is in this partition
+	epoch    uint32        // see tracker
 
-// tailMessage is a message that is in no segment yet. raw is its encoding
-// inside the log record that brought it; nobody changes it.
-type tailMessage struct {
-	raw  []byte
-	time int64
+	queued  bool // in the list of partitions with a tail
+	watched bool // the wheel has an entry for R94
+	listed  bool // in retention.due
+	// blocked: messages are past completedRetention, but a group has not
+	// consumed them. A change of the partition or its groups lists it.
+	blocked bool
+	oldest  int64 // at or before the stamp of the first retained message
+	lookAt  int64 // the instant of the wheel's next entry for retention; 0: none
 }
 
 // row is how far one group is on one partition (docs/rules.md, S12).
@@ -212,26 +212,6 @@ type file struct {
 	epoch uint32
 }
 
-// find returns the row of a group on the partition, nil when it has none.
-func (p *partition) find(g queend.GroupID) *row {
-	if i, found := slices.BinarySearchFunc(p.rows, g, byGroup); found {
-		return p.rows[i]
-	}
-	return nil
-}
-
-// put inserts or replaces the row of a group.
-func (p *partition) put(r *row) {
-	i, found := slices.BinarySearchFunc(p.rows, r.group, byGroup)
-	if found {
-		p.rows[i] = r
-		return
-	}
-	p.rows = slices.Insert(p.rows, i, r)
-}
-
-func byGroup(r *row, g queend.GroupID) int { return cmp.Compare(r.group, g) }
-
 // live reports whether the row is leased at now (R3).
 func (r *row) live(now int64) bool {
 	return r != nil && r.lane != nil && !r.lane.lease.IsZero() && now < r.lane.leaseUntil
@@ -247,6 +227,30 @@ func (p *partition) retained() int64 { return int64(max(p.end-p.start, 0)) }
 func (s *state) queue(tenant queend.ID, name string) *queue {
 	return s.names[queueKey{tenant, name}]
 }
+
+// byUUID looks a partition up, nil when there is none; internal ones are not
+// found.
+func (s *state) byUUID(id queend.ID) *partition {
+	for number := range s.publicIDs.all(s.hashID(id)) {
+		if p := s.partitions.get(number); p.uuid == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// partition looks a partition of a queue up by name, nil when there is none.
+func (s *state) partition(q *queue, name string) *partition {
+	for number := range q.parts.all(s.hashName(name)) {
+		if p := s.partitions.get(number); p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+func (s *state) hashID(id queend.ID) uint64  { return maphash.Bytes(s.seed, id[:]) }
+func (s *state) hashName(name string) uint64 { return maphash.String(s.seed, name) }
 
 // pending is how many retained messages lie above the cursor.
 func (p *partition) pending(committed queend.Offset) int64 {

@@ -77,7 +77,7 @@ func (b *Broker) Stats() Stats {
 	b.locked(func() {
 		st := &b.state
 		s.Totals = st.totals
-		s.Queues, s.Partitions, s.Groups = len(st.queues), len(st.partitions), len(st.groups)
+		s.Queues, s.Partitions, s.Groups = len(st.queues), st.partitions.len(), len(st.groups)
 		s.DeadLetters, s.Leases = len(st.dead), len(b.delivery.leases)
 		for _, q := range st.queues {
 			if q.isHidden() {
@@ -181,7 +181,7 @@ const idleAway = 5 * Minute
 
 func (q *queue) stats(now int64) QueueStats {
 	s := QueueStats{
-		Tenant: q.tenant, Name: q.name, Namespace: q.namespace, Task: q.task, Partitions: len(q.parts),
+		Tenant: q.tenant, Name: q.name, Namespace: q.namespace, Task: q.task, Partitions: q.parts.len(),
 		DeadLetters: len(q.letters),
 	}
 	for _, g := range q.groups {

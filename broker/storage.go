@@ -66,7 +66,7 @@ func (b *Broker) deriveStorage() {
 	for _, f := range b.state.files {
 		f.dead = f.bytes - fileFrame
 	}
-	for _, p := range b.state.partitions {
+	for p := range b.state.partitions.all() {
 		for i := range p.runs {
 			if f := b.state.files[p.runs[i].File]; f != nil {
 				f.dead -= int64(p.runs[i].Bytes)

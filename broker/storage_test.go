@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -111,16 +113,16 @@ func dump(t *testing.T, b *Broker) string {
 		}
 		add("queue %d %v %v created %d labels %q %q implicit %v opts %+v named %v groups %d parts %d letters %d dlq %d",
 			q.id, q.uuid, q.queueKey, q.created, q.namespace, q.task, q.implicit, q.opts,
-			s.names[q.queueKey] == q, len(q.groups), len(q.parts), len(q.letters), dlq)
+			s.names[q.queueKey] == q, len(q.groups), q.parts.len(), len(q.letters), dlq)
 	}
-	for _, p := range s.partitions {
+	for p := range s.partitions.all() {
 		runs := slices.Clone(p.runs)
 		for i := range runs {
 			runs[i].Low, runs[i].High = 0, 0 // learned, not logged
 		}
 		add("partition %d %v of %d name %q internal %v created %d lastTime %d lastUse %d start %d end %d flushed %d letters %d runs %v",
 			p.id, p.uuid, p.q.id, p.name, p.ord < 0, p.created, p.lastTime, p.lastUse, p.start, p.end, p.flushed, p.letters, runs)
-		for _, r := range p.rows {
+		for r := range p.rows.all() {
 			if s.groups[r.group] != nil {
 				var l lane
 				if r.lane != nil {
@@ -205,32 +207,28 @@ type world struct {
 	n int
 }
 
-func pick[K comparable, V any](w *world, m map[K]V, less func(a, b V) int) (v V) {
-	if len(m) == 0 {
+func pick[V any](w *world, from iter.Seq[V], less func(a, b V) int) (v V) {
+	all := slices.SortedFunc(from, less)
+	if len(all) == 0 {
 		return v
 	}
-	var all []V
-	for _, x := range m {
-		all = append(all, x)
-	}
-	slices.SortFunc(all, less)
 	return all[w.r.IntN(len(all))]
 }
 
 func (w *world) queue() *queue {
-	return pick(w, w.b.state.queues, func(a, b *queue) int { return int(a.id) - int(b.id) })
+	return pick(w, maps.Values(w.b.state.queues), func(a, b *queue) int { return int(a.id) - int(b.id) })
 }
 
 func (w *world) group() *group {
-	return pick(w, w.b.state.groups, func(a, b *group) int { return int(a.id) - int(b.id) })
+	return pick(w, maps.Values(w.b.state.groups), func(a, b *group) int { return int(a.id) - int(b.id) })
 }
 
 func (w *world) partition() *partition {
-	return pick(w, w.b.state.partitions, func(a, b *partition) int { return int(a.id) - int(b.id) })
+	return pick(w, w.b.state.partitions.all(), func(a, b *partition) int { return int(a.id) - int(b.id) })
 }
 
 func (w *world) letter() *deadLetter {
-	return pick(w, w.b.state.dead, func(a, b *deadLetter) int { return strings.Compare(a.id.String(), b.id.String()) })
+	return pick(w, maps.Values(w.b.state.dead), func(a, b *deadLetter) int { return strings.Compare(a.id.String(), b.id.String()) })
 }
 
 // act commits one random bundle of one or two events.
@@ -302,7 +300,7 @@ func (w *world) newPartition(t *bundle) {
 		return
 	}
 	name := fmt.Sprint("p", w.r.IntN(30))
-	if q.parts[name] == nil {
+	if w.b.state.partition(q, name) == nil {
 		t.add(&partitionNew{
 			id: w.b.state.lastPartition + 1, queue: q.id, uuid: w.b.newID(t.stamp), name: name, created: t.stamp,
 		})
@@ -354,7 +352,7 @@ func (w *world) row(t *bundle) {
 	if p == nil || len(p.q.groups) == 0 || p.ord < 0 {
 		return
 	}
-	g := pick(w, p.q.groups, func(a, b *group) int { return int(a.id) - int(b.id) })
+	g := pick(w, maps.Values(p.q.groups), func(a, b *group) int { return int(a.id) - int(b.id) })
 	r := row{group: g.id, committed: queend.Offset(w.r.Int64N(int64(p.end)+1)) - 1, lastDelivery: t.stamp}
 	if w.r.IntN(2) == 0 {
 		r.lane = &lane{lease: w.b.newID(t.stamp), leaseUntil: t.stamp + w.r.Int64N(Second), batchEnd: p.end, claimed: t.stamp, retry: w.r.Int64N(3)}

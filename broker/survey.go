@@ -119,7 +119,7 @@ func (s *standing) next(p *partition) queend.Offset { return max(s.committed+1, 
 
 // standing reads how far a group is. The caller holds the lock.
 func (b *Broker) standing(f *finder, g *group, p *partition, now int64) (s standing, ready bool) {
-	if s.row = p.find(g.id); s.row != nil {
+	if s.row = p.rows.find(g.id); s.row != nil {
 		s.committed = s.row.committed
 	} else if s.committed, ready = b.implied(g, p, f); !ready {
 		return s, false
@@ -199,8 +199,8 @@ func (p *partition) bytes() (n int64, runs int) {
 		n += int64(p.runs[i].Bytes)
 		runs++
 	}
-	for i := range p.tail {
-		n += int64(len(p.tail[i].raw))
+	for _, m := range p.inMemory() {
+		n += int64(len(m.raw))
 	}
 	return n, runs
 }

@@ -133,13 +133,13 @@ func (b *Broker) locate(tenant queend.ID, tr *Trace) {
 	if err != nil {
 		return
 	}
-	p := b.state.publicIDs[id]
+	p := b.state.byUUID(id)
 	if p == nil || p.q.tenant != tenant {
 		return
 	}
 	tr.Queue, tr.Partition = p.q.name, p.name
 	if g := p.q.groups[tr.Group]; g != nil {
-		if r := p.find(g.id); r.live(b.now()) {
+		if r := p.rows.find(g.id); r.live(b.now()) {
 			tr.Worker = r.lane.lease.String()
 		}
 	}
@@ -185,7 +185,7 @@ func (b *Broker) initTraces() {
 // tracesOf returns where the traces of a tenant are, nil before the first.
 func (b *Broker) tracesOf(tenant queend.ID) *partition {
 	if q := b.state.queue(tenant, tracesQueue); q != nil {
-		return q.parts[tracesPartition]
+		return b.state.partition(q, tracesPartition)
 	}
 	return nil
 }

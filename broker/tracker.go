@@ -194,7 +194,7 @@ func (w *walk) everything() {
 		}
 		w.step()
 	}
-	for _, p := range s.partitions {
+	for p := range s.partitions.all() {
 		if t.due(&p.epoch) {
 			w.b.partitionImage(&t.images, p)
 		}
@@ -235,7 +235,7 @@ func (w *walk) difference() {
 		save(w, &q.epoch, s.queues[q.id] == q, q.image, &queueGone{q.id})
 	}
 	for _, p := range c.partitions {
-		save(w, &p.epoch, s.partitions[p.id] == p,
+		save(w, &p.epoch, s.partitions.get(p.id) == p,
 			func(e *encoder) { b.partitionImage(e, p) }, &partitionGone{p.id})
 	}
 	for _, g := range c.groups {

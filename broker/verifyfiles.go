@@ -94,8 +94,7 @@ func (b *Broker) damagedRuns(id queend.FileID, path string) (bad []damagedRun, e
 	check := func(e segment.Entry) error {
 		return readSegment(path, func(r *segment.Reader) error { return r.VerifyRun(e) })
 	}
-	for _, n := range slices.Sorted(maps.Keys(b.state.partitions)) {
-		p := b.state.partitions[n]
+	for p := range b.state.partitions.all() {
 		for i := range p.runs {
 			run := &p.runs[i]
 			if run.File != id {

@@ -23,7 +23,7 @@ type view struct {
 // it begins at the first one retained if from is below it. The caller holds
 // the lock, and releases the view.
 func (b *Broker) viewSpan(p *partition, from queend.Offset, limit int64) *view {
-	v := &view{files: b.storage.files, queue: p.q.id, part: p.id, from: max(from, p.start), left: limit, tailAt: p.tailFrom}
+	v := &view{files: b.storage.files, queue: p.q.id, part: p.id, from: max(from, p.start), left: limit, tailAt: p.tailFrom()}
 	limit = min(limit, int64(max(p.end-v.from, 0)))
 	end := v.from + queend.Offset(limit)
 	if v.from < p.flushed && limit > 0 {
@@ -33,8 +33,8 @@ func (b *Broker) viewSpan(p *partition, from queend.Offset, limit int64) *view {
 			v.files.pin(v.runs[i].File)
 		}
 	}
-	if end > p.tailFrom {
-		v.tail = p.tail[:end-p.tailFrom]
+	if end > v.tailAt {
+		v.tail = p.inMemory()[:end-v.tailAt]
 	}
 	return v
 }
