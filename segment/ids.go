@@ -3,27 +3,27 @@ package segment
 import (
 	"bytes"
 	"math"
-	"sort"
+	"slices"
 
 	"queend"
 )
 
-// IDs are the id columns of consecutive messages of one run: of all, or of the
-// blocks that overlap a range. It is immutable.
+// IDs are the ids of consecutive messages of one run: of all, or of the blocks
+// that overlap a range. They are immutable, and many in memory at a time: those
+// of a run of one message should be small.
 type IDs struct {
 	first queend.Offset
-	times []int64
-	ids   []queend.ID
-	kinds []byte // flags of the transaction ids
-	// others are the messages whose transaction id is not the text of their id,
-	// rising, with the end of their bytes in bytes; a packed one has 16 there.
-	others []other
-	bytes  []byte
+	rows  []idRow
+	// bytes are those of the transaction ids that are not the text of their id.
+	bytes []byte
 }
 
-type other struct {
-	i   uint32
-	end uint32
+// idRow is one message.
+type idRow struct {
+	time int64
+	id   queend.ID
+	end  uint32 // of its transaction id in bytes, where that of the one before ends; a packed one has 16 there
+	kind byte   // flags of the transaction id
 }
 
 // IDs returns the id columns of a run.
@@ -44,7 +44,7 @@ func (r *Reader) IDsRange(e Entry, from, to queend.Offset) (*IDs, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(ids.ids) == 0 {
+		if len(ids.rows) == 0 {
 			ids.first = st.first
 		}
 		if !ids.add(c) {
@@ -56,41 +56,36 @@ func (r *Reader) IDsRange(e Entry, from, to queend.Offset) (*IDs, error) {
 
 // add appends the messages of an id block.
 func (d *IDs) add(c *columns) bool {
-	base := len(d.ids)
-	d.times = append(d.times, c.times...)
-	d.ids = append(d.ids, c.ids...)
+	d.rows = slices.Grow(d.rows, len(c.ids))
 	for i, f := range c.flags {
-		switch f &= flagPacked | flagVerbatim; f {
+		f &= flagPacked | flagVerbatim
+		switch f {
 		case flagPacked:
 			at := 16 * c.packedAt[i]
 			d.bytes = append(d.bytes, c.packed[at:at+16]...)
 		case flagVerbatim:
 			d.bytes = append(d.bytes, c.txnBytes[c.txns[i]:c.txns[i+1]]...)
-		default:
-			d.kinds = append(d.kinds, 0)
-			continue
 		}
-		d.kinds = append(d.kinds, f)
-		d.others = append(d.others, other{uint32(base + i), uint32(len(d.bytes))})
+		d.rows = append(d.rows, idRow{c.times[i], c.ids[i], uint32(len(d.bytes)), f})
 	}
-	return uint64(len(d.bytes)) <= math.MaxUint32 && uint64(len(d.ids)) <= math.MaxUint32
+	return uint64(len(d.bytes)) <= math.MaxUint32
 }
 
 // Len returns the number of messages; the others' index i is 0 <= i < Len.
-func (d *IDs) Len() int { return len(d.ids) }
+func (d *IDs) Len() int { return len(d.rows) }
 
 // Offset returns the offset of message i.
 func (d *IDs) Offset(i int) queend.Offset { return d.first + queend.Offset(i) }
 
 // Time returns the time of message i in microseconds.
-func (d *IDs) Time(i int) int64 { return d.times[i] }
+func (d *IDs) Time(i int) int64 { return d.rows[i].time }
 
 // ID returns the id of message i.
-func (d *IDs) ID(i int) queend.ID { return d.ids[i] }
+func (d *IDs) ID(i int) queend.ID { return d.rows[i].id }
 
 // TxnID returns the transaction id of message i. The caller must not change it.
 func (d *IDs) TxnID(i int) []byte {
-	if d.kinds[i] == flagVerbatim {
+	if d.rows[i].kind == flagVerbatim {
 		return d.stored(i)
 	}
 	return d.AppendTxnID(nil, i)
@@ -99,32 +94,22 @@ func (d *IDs) TxnID(i int) []byte {
 // AppendTxnID appends the transaction id of message i to dst: TxnID without an
 // allocation.
 func (d *IDs) AppendTxnID(dst []byte, i int) []byte {
-	switch d.kinds[i] {
+	switch d.rows[i].kind {
 	case flagVerbatim:
 		return append(dst, d.stored(i)...)
 	case flagPacked:
 		return queend.ID(d.stored(i)).Append(dst)
 	}
-	return d.ids[i].Append(dst)
+	return d.rows[i].id.Append(dst)
 }
 
 // stored returns the bytes of a transaction id that has some of its own.
 func (d *IDs) stored(i int) []byte {
-	return d.bytesOf(d.otherAt(i))
-}
-
-// otherAt returns the place in others of message i or the first one after it.
-func (d *IDs) otherAt(i int) int {
-	return sort.Search(len(d.others), func(n int) bool { return d.others[n].i >= uint32(i) })
-}
-
-// bytesOf returns what others[n] has in bytes.
-func (d *IDs) bytesOf(n int) []byte {
 	var from uint32
-	if n > 0 {
-		from = d.others[n-1].end
+	if i > 0 {
+		from = d.rows[i-1].end
 	}
-	to := d.others[n].end
+	to := d.rows[i].end
 	return d.bytes[from:to:to]
 }
 
@@ -132,24 +117,26 @@ func (d *IDs) bytesOf(n int) []byte {
 // is txn, end when there is none.
 func (d *IDs) Find(txn []byte, i, end int) int {
 	id, isUUID := packUUID(txn)
-	n := d.otherAt(i)
-	if isUUID {
-		for ; i < end && (d.ids[i] != id || d.kinds[i] != 0); i++ {
-		}
-		end = i
-	}
-	for ; n < len(d.others) && int(d.others[n].i) < end; n++ {
-		at := int(d.others[n].i)
-		text := d.bytesOf(n)
-		if d.kinds[at] == flagPacked && isUUID && queend.ID(text) == id ||
-			d.kinds[at] == flagVerbatim && bytes.Equal(text, txn) {
-			return at
+	for ; i < end; i++ {
+		switch r := &d.rows[i]; r.kind {
+		case flagVerbatim:
+			if bytes.Equal(d.stored(i), txn) {
+				return i
+			}
+		case flagPacked:
+			if isUUID && queend.ID(d.stored(i)) == id {
+				return i
+			}
+		default:
+			if isUUID && r.id == id {
+				return i
+			}
 		}
 	}
 	return end
 }
 
-// Size returns the bytes of memory that the columns hold, for caches.
+// Size returns the bytes of memory that they take, for caches.
 func (d *IDs) Size() int {
-	return 160 + 8*cap(d.times) + 16*cap(d.ids) + cap(d.kinds) + 8*cap(d.others) + cap(d.bytes)
+	return 80 + 32*cap(d.rows) + cap(d.bytes)
 }
