@@ -45,10 +45,8 @@ func (v *queueGone) apply(b *Broker, _ int64) {
 	for _, g := range q.groups {
 		b.dropGroup(g)
 	}
-	for _, p := range q.order {
-		if p != nil {
-			b.dropPartition(p)
-		}
+	for p := range s.partitionsOf(q) {
+		b.dropPartition(p)
 	}
 	q.order = nil
 	if q.dlq != nil {
@@ -71,24 +69,24 @@ func (v *partitionNew) apply(b *Broker, _ int64) {
 	if q == nil || s.partitions.get(v.id) != nil {
 		return
 	}
-	p := b.insertPartition(partition{
-		id: v.id, uuid: v.uuid, q: q, name: v.name, created: v.created, lastUse: v.created,
+	p := b.insertPartition(partition{q: q, name: v.name}, facts{
+		id: v.id, uuid: v.uuid, created: v.created, lastUse: v.created,
 	}, v.internal)
 	b.touchPartition(p)
 	b.notePartition(p, Traffic{PartitionsCreated: 1})
 }
 
 // insertPartition makes a partition findable and returns where it is.
-func (b *Broker) insertPartition(made partition, internal bool) *partition {
+func (b *Broker) insertPartition(made partition, f facts, internal bool) *partition {
 	s, q := &b.state, made.q
-	p := s.partitions.put(made)
+	p := s.partitions.put(made, f)
 	if internal {
 		p.ord = -1
 		q.dlq = p
 		return p
 	}
 	p.ord = int32(len(q.order))
-	q.order = append(q.order, p)
+	q.order = append(q.order, p.id)
 	q.parts.add(s.hashName(p.name), p.id)
 	s.publicIDs.add(s.hashID(p.uuid), p.id)
 	return p
@@ -104,20 +102,21 @@ func (v *partitionGone) apply(b *Broker, _ int64) {
 func (b *Broker) dropPartition(p *partition) {
 	s := &b.state
 	b.touchPartition(p)
+	b.tracker.changed.gone = append(b.tracker.changed.gone, p)
 	b.notePartition(p, Traffic{PartitionsDeleted: 1})
 	b.forgetLeases(p)
 	for _, m := range p.inMemory() {
 		s.tailBytes -= int64(len(m.raw))
 	}
-	b.unplaceRuns(p.runs)
-	p.tail, p.runs, p.rows = nil, nil, rows{} // its neighbours may keep it in memory
+	b.unplaceRuns(p.runs())
+	p.tail, p.many, p.rows = nil, nil, rows{} // its neighbours may keep it in memory
 	s.partitions.delete(p.id)
 	if p.ord < 0 {
 		return
 	}
 	s.publicIDs.remove(s.hashID(p.uuid), p.id)
 	p.q.parts.remove(s.hashName(p.name), p.id)
-	p.q.order[p.ord] = nil
+	p.q.order[p.ord] = 0
 	p.ord = -1
 }
 
@@ -370,7 +369,7 @@ func (b *Broker) placeFlushed(p *partition, f *file, run index.Run) {
 	b.shortenTail(p, run.Last+1)
 	p.flushed = run.Last + 1
 	p.end = max(p.end, p.flushed)
-	p.runs = p.runs.Insert(run)
+	p.place(p.runs().Insert(run))
 	f.runs++
 	b.countDead(p, &run)
 }
@@ -403,9 +402,9 @@ func (b *Broker) shortenTail(p *partition, to queend.Offset) {
 // meanwhile there is no place for it.
 func (b *Broker) placeMerged(p *partition, f *file, run index.Run, replaces []queend.FileID) {
 	old := 0
-	for i := range p.runs {
-		if p.runs[i].First <= run.Last && slices.Contains(replaces, p.runs[i].File) {
-			b.unplaceRuns(p.runs[i : i+1])
+	for i := range p.runs() {
+		if p.runs()[i].First <= run.Last && slices.Contains(replaces, p.runs()[i].File) {
+			b.unplaceRuns(p.runs()[i : i+1])
 			old++
 		}
 	}
@@ -413,7 +412,7 @@ func (b *Broker) placeMerged(p *partition, f *file, run index.Run, replaces []qu
 		f.dead += int64(run.Bytes)
 		return
 	}
-	p.runs = p.runs.Replace(replaces, run)
+	p.place(p.runs().Replace(replaces, run))
 	f.runs++
 	b.countDead(p, &run)
 }
@@ -423,13 +422,13 @@ func (v *idsGone) apply(b *Broker, _ int64) {
 	if p == nil {
 		return
 	}
-	n := p.runs.At(min(v.below, p.start))
+	n := p.runs().At(min(v.below, p.start))
 	if n == 0 {
 		return
 	}
 	b.touchPartition(p)
-	b.unplaceRuns(p.runs[:n])
-	p.runs = slices.Clone(p.runs[n:])
+	b.unplaceRuns(p.runs()[:n])
+	p.place(slices.Clone(p.runs()[n:]))
 }
 
 func (v *fileGone) apply(b *Broker, _ int64) { b.retireFile(v.id) }

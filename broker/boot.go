@@ -329,9 +329,9 @@ func (b *Broker) hole(p *partition) string {
 			p.flushed, p.tailFrom(), p.tailFrom()+queend.Offset(len(p.inMemory()))-1)
 	}
 	next := p.start
-	for i := range p.runs {
-		r := &p.runs[i]
-		if i > 0 && r.First != p.runs[i-1].Last+1 || i == 0 && r.First > next {
+	for i := range p.runs() {
+		r := &p.runs()[i]
+		if i > 0 && r.First != p.runs()[i-1].Last+1 || i == 0 && r.First > next {
 			return fmt.Sprintf("messages before %d are in no segment", r.First)
 		}
 		if b.state.files[r.File] == nil {
@@ -339,7 +339,7 @@ func (b *Broker) hole(p *partition) string {
 		}
 		next = max(next, r.Last+1)
 	}
-	if next < p.flushed || len(p.runs) > 0 && p.runs[len(p.runs)-1].Last+1 != p.flushed {
+	if next < p.flushed || len(p.runs()) > 0 && p.runs()[len(p.runs())-1].Last+1 != p.flushed {
 		return fmt.Sprintf("messages %d to %d are in no segment", next, p.flushed-1)
 	}
 	return ""

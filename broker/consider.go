@@ -48,10 +48,8 @@ func (b *Broker) considerGroup(g *group) {
 	if !b.live {
 		return
 	}
-	for _, p := range g.q.order {
-		if p != nil {
-			b.consider(p, g)
-		}
+	for p := range b.state.partitionsOf(g.q) {
+		b.consider(p, g)
 	}
 }
 

@@ -152,10 +152,8 @@ func (b *Broker) groupAppeared(g *group) {
 		return
 	}
 	b.linkLabels(g)
-	for _, p := range g.q.order {
-		if p != nil {
-			b.consider(p, g)
-		}
+	for p := range b.state.partitionsOf(g.q) {
+		b.consider(p, g)
 	}
 }
 
@@ -177,10 +175,7 @@ func (b *Broker) groupVanished(g *group) {
 		b.rouseAll(&l.d.waiters)
 	}
 	unlinkLabels(g)
-	for _, p := range g.q.order {
-		if p == nil {
-			continue
-		}
+	for p := range b.state.partitionsOf(g.q) {
 		if r := p.rows.find(g.id); r != nil && r.lane != nil {
 			b.leaseDropped(p, g, r)
 		}
@@ -273,10 +268,8 @@ func (b *Broker) optionsChanged(q *queue) {
 		}
 		b.rewake(g)
 	}
-	for _, p := range q.order {
-		if p != nil {
-			b.watchRetention(p)
-		}
+	for p := range b.state.partitionsOf(q) {
+		b.watchRetention(p)
 	}
 }
 

@@ -184,7 +184,7 @@ func (b *Broker) describeLoaded(kind byte) (string, []Field) {
 			{"id", uint64(p.id)}, {"queue", uint64(p.q.id)}, {"uuid", p.uuid.String()}, {"name", p.name},
 			{"internal", p.ord < 0}, {"created", p.created}, {"lastTime", p.lastTime}, {"lastUse", p.lastUse},
 			{"start", int64(p.start)}, {"end", int64(p.end)}, {"flushed", int64(p.flushed)},
-			{"runs", plainValue(reflect.ValueOf(p.runs))}, {"rows", plainValue(reflect.ValueOf(slices.Collect(p.rows.all())))},
+			{"runs", plainValue(reflect.ValueOf(p.runs()))}, {"rows", plainValue(reflect.ValueOf(slices.Collect(p.rows.all())))},
 		}
 	}
 	for _, l := range s.dead {

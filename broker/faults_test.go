@@ -66,10 +66,10 @@ func (r *rig) rewriteRun(change func(*index.Run)) {
 	r.must(err)
 	b.tracker.loaded()
 	for p := range b.state.partitions.all() {
-		if len(p.runs) != 2 {
-			r.Fatalf("%d runs", len(p.runs))
+		if len(p.runs()) != 2 {
+			r.Fatalf("%d runs", len(p.runs()))
 		}
-		change(&p.runs[1])
+		change(&p.runs()[1])
 	}
 	b.tracker.cut()
 	b.state.miscImage(&b.tracker.images)

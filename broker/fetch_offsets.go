@@ -149,7 +149,7 @@ func (b *Broker) changed(tenant queend.ID, e *ChangedEntry) Changed {
 				if more = at < len(q.order) && out.Next == ""; !more {
 					return
 				}
-				out.add(q.order[at], e.Since, limit)
+				out.add(b.state.partitions.get(q.order[at]), e.Since, limit)
 				at++
 			}
 		})
@@ -161,7 +161,7 @@ func (b *Broker) changed(tenant queend.ID, e *ChangedEntry) Changed {
 // above id: they are in the order of their numbers, with gaps.
 func (q *queue) after(from int, id queend.PartitionID) int {
 	rest := q.order[min(from, len(q.order)):]
-	i := slices.IndexFunc(rest, func(p *partition) bool { return p != nil && p.id > id })
+	i := slices.IndexFunc(rest, func(there queend.PartitionID) bool { return there > id })
 	if i < 0 {
 		return len(q.order)
 	}

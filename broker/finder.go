@@ -111,7 +111,7 @@ const fewIDs = 16
 
 func (f *finder) search(p *partition, w wanted, lo, hi queend.Offset) (m match, ready bool) {
 	ready = true
-	if lo < p.flushed && len(p.runs) > 0 {
+	if lo < p.flushed && len(p.runs()) > 0 {
 		if m, ready = f.inRuns(p, w, lo, min(hi, p.flushed-1)); !ready || m.found {
 			return m, ready
 		}
@@ -143,7 +143,7 @@ func (f *finder) inTail(p *partition, w wanted, lo, hi queend.Offset) (m match) 
 // Needs of all of them are noted at once; the answer stands only when no run
 // below it is open.
 func (f *finder) inRuns(p *partition, w wanted, lo, hi queend.Offset) (m match, ready bool) {
-	runs := p.runs
+	runs := p.runs()
 	first := max(runs.At(lo), runs.SinceTime(w.since))
 	if first >= len(runs) {
 		return m, true
@@ -267,7 +267,7 @@ func (f *finder) filtersOf(p *partition) *runFilters {
 		s = &runFilters{}
 		f.filters[p] = s
 	}
-	for len(s.runs) < len(p.runs) {
+	for len(s.runs) < len(p.runs()) {
 		s.runs, s.filters = append(s.runs, idKey{}), append(s.filters, nil)
 	}
 	return s
@@ -275,7 +275,7 @@ func (f *finder) filtersOf(p *partition) *runFilters {
 
 // at returns the filter of run i, nil when it has to be read.
 func (s *runFilters) at(f *finder, p *partition, i int) *segment.Filter {
-	r := &p.runs[i]
+	r := &p.runs()[i]
 	if s.filters[i] != nil && s.runs[i].file == r.File && s.runs[i].pos == r.Pos {
 		return s.filters[i]
 	}
@@ -422,9 +422,9 @@ func firstInRun(r *segment.Reader, n *need, at int64) (queend.Offset, error) {
 // firstAt finds the first retained offset stamped at or after t, p.end when
 // there is none.
 func (f *finder) firstAt(p *partition, t int64) (off queend.Offset, ready bool) {
-	i := max(p.runs.SinceTime(t), p.runs.At(p.start))
-	if i < len(p.runs) {
-		off, ready = f.firstIn(p, &p.runs[i], t)
+	i := max(p.runs().SinceTime(t), p.runs().At(p.start))
+	if i < len(p.runs()) {
+		off, ready = f.firstIn(p, &p.runs()[i], t)
 		return max(off, p.start), ready
 	}
 	messages := p.inMemory()
@@ -465,7 +465,7 @@ func (f *finder) timeAt(p *partition, off queend.Offset) (t int64, ready bool) {
 	if off >= p.tailFrom() {
 		return p.inMemory()[off-p.tailFrom()].time, true
 	}
-	r := &p.runs[p.runs.At(off)]
+	r := &p.runs()[p.runs().At(off)]
 	ids, i, ok := f.chunk(p, r, off)
 	if !ok {
 		return 0, false
@@ -480,7 +480,7 @@ func (f *finder) idAt(p *partition, off queend.Offset) (id queend.ID, txn []byte
 		id, txn = p.txnAt(off)
 		return id, txn, true
 	}
-	r := &p.runs[p.runs.At(off)]
+	r := &p.runs()[p.runs().At(off)]
 	ids, i, ok := f.chunk(p, r, off)
 	if !ok {
 		return id, nil, false

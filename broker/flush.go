@@ -288,8 +288,8 @@ func (b *Broker) noteRanges(files []writtenFile) {
 
 // noteRange gives the run of the partition that is where from is its range.
 func (p *partition) noteRange(from *index.Run) {
-	if i := p.runs.At(from.First); i < len(p.runs) && p.runs[i].File == from.File && p.runs[i].Pos == from.Pos {
-		p.runs[i].Low, p.runs[i].High = from.Low, from.High
+	if i := p.runs().At(from.First); i < len(p.runs()) && p.runs()[i].File == from.File && p.runs()[i].Pos == from.Pos {
+		p.runs()[i].Low, p.runs()[i].High = from.Low, from.High
 	}
 }
 

@@ -19,7 +19,7 @@ func (b *Broker) DeleteGroup(ctx context.Context, tenant queend.ID, group string
 	b.locked(func() {
 		t := b.begin()
 		for _, g := range b.groupsNamed(tenant, group, name) {
-			deletedPartitions += g.cursors()
+			deletedPartitions += b.cursors(g)
 			b.planDeleteGroup(t, g, deleteMetadata)
 		}
 		if deleteMetadata && name == nil {
@@ -65,10 +65,10 @@ func (b *Broker) groupsNamed(tenant queend.ID, group string, name *string) (foun
 }
 
 // cursors counts the partitions on which the group stands somewhere.
-func (g *group) cursors() int {
+func (b *Broker) cursors(g *group) int {
 	n := 0
-	for _, p := range g.q.order {
-		if p != nil && g.hasCursor(p) {
+	for p := range b.state.partitionsOf(g.q) {
+		if g.hasCursor(p) {
 			n++
 		}
 	}

@@ -50,8 +50,8 @@ func TestR45_AKeptRegistrationSeedsTheNextPop(t *testing.T) {
 		t.Fatalf("deleted %d cursors", n)
 	}
 	g := r.part("p").q.groups["g"]
-	if g.popped || g.cursors() != 0 {
-		t.Errorf("popped %v, %d cursors", g.popped, g.cursors())
+	if g.popped || r.b.cursors(g) != 0 {
+		t.Errorf("popped %v, %d cursors", g.popped, r.b.cursors(g))
 	}
 	r.said(r.leaseless("g", "a=completed"), errNoConsumer)
 	r.reopen()

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -84,10 +83,10 @@ func (b *Broker) partitionImage(e *encoder, p *partition) {
 		e.offset(p.start)
 		e.offset(p.end)
 		e.offset(p.flushed)
-		e.uint(uint64(len(p.runs)))
-		for i := range p.runs {
-			e.uint(uint64(p.runs[i].File))
-			encodeRun(e, &p.runs[i])
+		e.uint(uint64(len(p.runs())))
+		for i := range p.runs() {
+			e.uint(uint64(p.runs()[i].File))
+			encodeRun(e, &p.runs()[i])
 		}
 		for r := range p.rows.all() {
 			if b.state.groups[r.group] != nil {
@@ -141,39 +140,49 @@ func (b *Broker) loadPartition(d *decoder) error {
 	id, q := d.partition(), b.state.queues[queend.QueueID(d.uint())]
 	uuid, name := d.id(), d.string()
 	internal := d.bool()
-	p := b.state.partitions.get(id)
-	known := p != nil
-	if !known {
-		p = &partition{id: id, q: q, uuid: uuid, name: name}
+	f := facts{
+		id: id, uuid: uuid, epoch: loadedEpoch, created: d.int(), lastTime: d.int(), lastUse: d.int(),
+		start: d.offset(), end: d.offset(), flushed: d.offset(),
 	}
-	if p.uuid != uuid || p.name != name {
-		d.fail(fmt.Sprintf("partition %d is called %q, and %q in the file before", id, name, p.name))
-	}
-	p.epoch = loadedEpoch
-	p.created = d.int()
-	p.lastTime = d.int()
-	p.lastUse = d.int()
-	p.start = d.offset()
-	p.end = d.offset()
-	p.flushed = d.offset()
-	p.tail = nil
-	p.runs = make(index.Runs, 0, d.count(8))
-	for range cap(p.runs) {
-		p.runs = append(p.runs, decodeRun(d, queend.FileID(d.uint())))
-	}
-	p.rows = rows{}
+	runs := decodeRuns(d)
+	var all rows
 	for d.err == nil && len(d.buf) > 0 {
 		r := new(row)
 		r.decode(d)
-		p.rows.put(r)
+		all.put(r)
 	}
 	if d.err == nil && q == nil {
 		d.fail(fmt.Sprintf("partition %d is of no queue", id))
 	}
-	if d.err == nil && !known {
-		b.insertPartition(*p, internal)
+	p := b.state.partitions.get(id)
+	if p != nil && (p.uuid != uuid || p.name != name || p.q != q) {
+		d.fail(fmt.Sprintf("partition %d is called %q, and %q in the file before", id, name, p.name))
 	}
-	return d.err
+	if d.err != nil {
+		return d.err
+	}
+	if p == nil {
+		p = b.insertPartition(partition{q: q, name: name}, f, internal)
+	} else {
+		f.ord = p.ord
+		*p.facts = f
+	}
+	p.rows, p.tail = all, nil
+	p.place(runs)
+	return nil
+}
+
+// decodeRuns reads the runs of a partition.
+func decodeRuns(d *decoder) index.Runs {
+	runs := make(index.Runs, 0, d.count(8))
+	for range cap(runs) {
+		file := queend.FileID(d.uint())
+		if d.err == nil && file == 0 {
+			d.fail("a run is in no file")
+		}
+		runs = append(runs, decodeRun(d, file))
+	}
+	return runs
 }
 
 func (b *Broker) loadLetter(d *decoder) {
@@ -210,8 +219,8 @@ func (s *state) settle() {
 	}
 	for p := range s.partitions.all() {
 		p.letters = 0
-		for i := range p.runs {
-			if f := s.files[p.runs[i].File]; f != nil {
+		for i := range p.runs() {
+			if f := s.files[p.runs()[i].File]; f != nil {
 				f.runs++
 			}
 		}
@@ -222,10 +231,10 @@ func (s *state) settle() {
 		}
 	}
 	for _, q := range s.queues {
-		q.order = slices.DeleteFunc(q.order, func(p *partition) bool { return p == nil })
-		slices.SortFunc(q.order, func(a, b *partition) int { return cmp.Compare(a.id, b.id) })
-		for i, p := range q.order {
-			p.ord = int32(i)
+		q.order = slices.DeleteFunc(q.order, func(id queend.PartitionID) bool { return id == 0 })
+		slices.Sort(q.order)
+		for i, id := range q.order {
+			s.partitions.get(id).ord = int32(i)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (p *importing) partition(name string) *partition {
 	if planned := p.made[name]; planned != nil {
 		return planned
 	}
-	planned := &partition{id: p.b.reservePartition(p.t), q: p.q, name: name}
+	planned := &partition{q: p.q, name: name, facts: &facts{id: p.b.reservePartition(p.t)}}
 	p.made[name] = planned
 	p.t.add(&partitionNew{id: planned.id, queue: p.q.id, uuid: p.b.newID(p.t.stamp), name: name, created: p.t.stamp})
 	return planned

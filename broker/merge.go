@@ -259,8 +259,8 @@ func (b *Broker) mergePart(p *partition, all []source) mergePart {
 	m := mergePart{id: p.id, start: p.start}
 	m.leased, _ = p.leasedIDs(b.now())
 	for _, s := range all {
-		i := p.runs.At(s.entry.First)
-		if i == len(p.runs) || p.runs[i].File != s.file || p.runs[i].Pos != s.entry.Pos {
+		i := p.runs().At(s.entry.First)
+		if i == len(p.runs()) || p.runs()[i].File != s.file || p.runs()[i].Pos != s.entry.Pos {
 			continue // dropped, or merged already
 		}
 		m.sources = append(m.sources, s)

@@ -9,9 +9,10 @@ import (
 	"queend"
 )
 
-// partitionTable holds all partitions by number, side by side in pages: the
-// garbage collector reads a million of them from one end to the other instead
-// of looking for each.
+// partitionTable holds all partitions by number, side by side in pages, and in
+// a page those fields that have pointers: the garbage collector reads a million
+// partitions from one end to the other instead of looking for each, and passes
+// over the rest.
 //
 // A partition stays where it was put until nobody refers to its page any
 // more. One that was deleted is in no answer of the table, but whoever has a
@@ -25,13 +26,14 @@ type partitionTable struct {
 	names nameStore
 }
 
-// pageSlots partitions, with what the allocator adds, fit into 8 KiB, and no
-// more do (a test counts).
-const pageSlots = 46
+// pageSlots is as many as there are bits in a word. With what the allocator
+// adds a page fills its 16 KiB well (a test looks).
+const pageSlots = 64
 
 type partitionPage struct {
-	live  uint64 // a bit for every slot whose partition lives
 	slots [pageSlots]partition
+	live  uint64 // a bit for every slot whose partition lives
+	facts [pageSlots]facts
 }
 
 // get returns a partition, nil when there is none of that number.
@@ -45,20 +47,21 @@ func (t *partitionTable) get(id queend.PartitionID) *partition {
 
 // put takes in a partition under its number, which must be new, and returns
 // where it is from now on.
-func (t *partitionTable) put(p partition) *partition {
+func (t *partitionTable) put(p partition, f facts) *partition {
 	if t.pages == nil {
 		t.pages = map[uint64]*partitionPage{}
 	}
-	at, slot := uint64(p.id)/pageSlots, uint64(p.id)%pageSlots
+	at, slot := uint64(f.id)/pageSlots, uint64(f.id)%pageSlots
 	page := t.pages[at]
 	if page == nil {
 		page = new(partitionPage)
 		t.pages[at] = page
 	}
-	p.name = t.names.keep(p.name)
+	page.facts[slot] = f
+	p.name, p.facts = t.names.keep(p.name), &page.facts[slot]
 	page.live |= 1 << slot
-	page.slots[slot] = p
 	t.count++
+	page.slots[slot] = p
 	return &page.slots[slot]
 }
 

@@ -152,9 +152,9 @@ func (o *oldestSearch) add(p *partition, off queend.Offset) {
 
 // leastStamp is a bound from below on the stamp of a message in a segment.
 func (p *partition) leastStamp(off queend.Offset) int64 {
-	i := p.runs.At(off)
-	if i > 0 && i <= len(p.runs) {
-		return p.runs[i-1].LastTime
+	i := p.runs().At(off)
+	if i > 0 && i <= len(p.runs()) {
+		return p.runs()[i-1].LastTime
 	}
 	return p.created
 }

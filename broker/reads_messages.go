@@ -230,8 +230,8 @@ func plainStatus(s *standing, off queend.Offset) MessageStatus {
 
 // placeOf says in which file a message is and at which place of its run.
 func (p *partition) placeOf(off queend.Offset) (queend.FileID, int64) {
-	if i := p.runs.At(off); i < len(p.runs) {
-		return p.runs[i].File, int64(off - p.runs[i].First)
+	if i := p.runs().At(off); i < len(p.runs()) {
+		return p.runs()[i].File, int64(off - p.runs()[i].First)
 	}
 	return 0, int64(off - p.flushed)
 }

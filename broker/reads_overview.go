@@ -121,8 +121,8 @@ func (p *partition) roughStamp(off queend.Offset) int64 {
 		at, _ := p.timeInTail(off)
 		return at
 	}
-	if i := p.runs.At(off); i < len(p.runs) {
-		return p.runs[i].LastTime
+	if i := p.runs().At(off); i < len(p.runs()) {
+		return p.runs()[i].LastTime
 	}
 	return p.lastTime
 }

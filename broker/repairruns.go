@@ -50,7 +50,7 @@ func (t *trial) findLost() error {
 	rec.fixed64(uint64(b.state.lastStamp + 1))
 	for _, n := range slices.Sorted(maps.Keys(byPartition)) {
 		l := byPartition[n]
-		l.gone = slices.Clone(l.p.runs[:l.p.runs.At(l.below)])
+		l.gone = slices.Clone(l.p.runs()[:l.p.runs().At(l.below)])
 		l.encode(&rec)
 		t.lost = append(t.lost, *l)
 	}

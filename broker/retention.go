@@ -109,9 +109,9 @@ func (b *Broker) retainDue(p *partition) int64 {
 			}
 		}
 	}
-	if len(p.runs) > 0 && p.runs[0].Last < p.start {
-		gone := p.runs[0].LastTime + b.idWindow(p) + 1
-		if kept, until := p.leasedIDs(b.now()); p.runs[0].Last >= kept {
+	if len(p.runs()) > 0 && p.runs()[0].Last < p.start {
+		gone := p.runs()[0].LastTime + b.idWindow(p) + 1
+		if kept, until := p.leasedIDs(b.now()); p.runs()[0].Last >= kept {
 			gone = max(gone, until)
 		}
 		due = min(due, gone)
@@ -206,7 +206,7 @@ func (b *Broker) listBlocked(q *queue) {
 				if more = i < len(q.order); !more {
 					return
 				}
-				if p := q.order[i]; p != nil && p.blocked {
+				if p := b.state.partitions.get(q.order[i]); p != nil && p.blocked {
 					b.listDue(p)
 				}
 				i++
@@ -268,11 +268,11 @@ func (b *Broker) planRetention(t *bundle, f *finder, p *partition) (ready bool) 
 	cutoff := t.stamp - b.idWindow(p)
 	n := 0
 	kept, _ := p.leasedIDs(t.stamp)
-	for n < len(p.runs) && p.runs[n].Last < min(start, kept) && p.runs[n].LastTime < cutoff {
+	for n < len(p.runs()) && p.runs()[n].Last < min(start, kept) && p.runs()[n].LastTime < cutoff {
 		n++
 	}
 	if n > 0 {
-		t.add(&idsGone{partition: p.id, below: p.runs[n-1].Last + 1})
+		t.add(&idsGone{partition: p.id, below: p.runs()[n-1].Last + 1})
 	}
 	return true
 }
@@ -350,8 +350,8 @@ func (p *partition) lowestLetter() queend.Offset {
 // payloadDied counts the bytes that a start which moved up from an offset
 // leaves without use.
 func (b *Broker) payloadDied(p *partition, from queend.Offset) {
-	for i := p.runs.At(from); i < len(p.runs) && p.runs[i].Last < p.start; i++ {
-		b.countDead(p, &p.runs[i])
+	for i := p.runs().At(from); i < len(p.runs()) && p.runs()[i].Last < p.start; i++ {
+		b.countDead(p, &p.runs()[i])
 	}
 }
 

@@ -187,8 +187,8 @@ func TestIDsOutliveMessagesByTheAckWindow(t *testing.T) {
 		t.Fatalf("an id within 900 s of its push is gone: %+v", m)
 	}
 	l.cycle(900 * Second)
-	if len(l.p().runs) != 0 {
-		t.Fatalf("runs %v after the window", l.p().runs)
+	if len(l.p().runs()) != 0 {
+		t.Fatalf("runs %v after the window", l.p().runs())
 	}
 	if err := l.b.Maintain(); err != nil {
 		t.Fatal(err)

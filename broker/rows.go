@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"queend"
+	"queend/index"
 )
 
 // rows are those of one partition, by rising group number. Most partitions
@@ -64,5 +65,31 @@ func (r *rows) all() iter.Seq[*row] {
 				return
 			}
 		}
+	}
+}
+
+// runs returns the runs of the partition. They may be written to where they
+// are, until place is called. Most partitions have one, which needs no array:
+// it is in one, unless many names two or more. One without a file is none.
+func (p *partition) runs() index.Runs {
+	switch {
+	case p.many != nil:
+		return *p.many
+	case p.one[0].File == 0:
+		return nil
+	}
+	return p.one[:]
+}
+
+// place replaces the runs.
+func (p *partition) place(runs index.Runs) {
+	p.many, p.one = nil, [1]index.Run{}
+	switch len(runs) {
+	case 0:
+	case 1:
+		p.one[0] = runs[0]
+	default:
+		many := runs
+		p.many = &many
 	}
 }

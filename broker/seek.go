@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"iter"
 
 	"queend"
 )
@@ -18,19 +19,24 @@ type SeekTarget struct {
 // and attempts are reset, and parked pops look again. A group that never
 // popped is registered, from there on.
 func (b *Broker) SeekQueue(ctx context.Context, tenant queend.ID, group, name string, to SeekTarget) (int, error) {
-	return b.seek(ctx, tenant, group, name, to, func(q *queue) []*partition { return q.order })
+	return b.seek(ctx, tenant, group, name, to, b.state.partitionsOf)
 }
 
 // SeekPartition is SeekQueue for one partition, by name; found is false when
 // there is none.
 func (b *Broker) SeekPartition(ctx context.Context, tenant queend.ID, group, name, part string, to SeekTarget) (found bool, err error) {
-	n, err := b.seek(ctx, tenant, group, name, to, func(q *queue) []*partition { return []*partition{b.state.partition(q, part)} })
+	n, err := b.seek(ctx, tenant, group, name, to, func(q *queue) iter.Seq[*partition] {
+		return func(yield func(*partition) bool) {
+			if p := b.state.partition(q, part); p != nil {
+				yield(p)
+			}
+		}
+	})
 	return n > 0, err
 }
 
-// seek moves a group on the partitions that pick names; nil ones are passed
-// over.
-func (b *Broker) seek(ctx context.Context, tenant queend.ID, group, name string, to SeekTarget, pick func(*queue) []*partition) (int, error) {
+// seek moves a group on the partitions that pick names.
+func (b *Broker) seek(ctx context.Context, tenant queend.ID, group, name string, to SeekTarget, pick func(*queue) iter.Seq[*partition]) (int, error) {
 	if group == "" {
 		group = QueueMode
 	}
@@ -61,14 +67,11 @@ func (b *Broker) seek(ctx context.Context, tenant queend.ID, group, name string,
 
 // planSeek plans the rows of a seek and returns how many partitions it is
 // about.
-func (b *Broker) planSeek(t *bundle, f *finder, q *queue, group string, to SeekTarget, parts []*partition) (n int, ready bool) {
+func (b *Broker) planSeek(t *bundle, f *finder, q *queue, group string, to SeekTarget, parts iter.Seq[*partition]) (n int, ready bool) {
 	var rows []*rowSet
 	ready = true
 	id, registration := b.seekGroup(t, q, group, to)
-	for _, p := range parts {
-		if p == nil {
-			continue
-		}
+	for p := range parts {
 		n++
 		next := row{group: id, committed: p.end - 1}
 		if !to.ToEnd {

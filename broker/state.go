@@ -2,6 +2,7 @@ package broker
 
 import (
 	"hash/maphash"
+	"iter"
 
 	"queend"
 	"queend/dedup"
@@ -74,8 +75,8 @@ type queue struct {
 	implicit  bool // made by a push or pop and never configured (R5)
 	opts      Options
 
-	parts   partitionIndex // by name
-	order   []*partition   // by ord; nil where one was deleted
+	parts   partitionIndex       // by name
+	order   []queend.PartitionID // by ord, rising; 0 where one was deleted
 	groups  map[string]*group
 	dlq     *partition // internal, holds the dead letters of this queue; nil until the first
 	letters map[queend.ID]*deadLetter
@@ -83,19 +84,23 @@ type queue struct {
 	d       queueDelivery
 }
 
-// partition is one ordered lane. There may be millions that nobody uses:
-// what only a busy one needs is behind a pointer.
+// partition is one ordered lane. There may be millions that nobody uses, so
+// what only a busy one needs is behind a pointer, and what has no pointers is
+// in a place that the garbage collector never reads.
 // Invariant: flushed <= end; the tail holds exactly [flushed, end), but while
 // boot replays, when it may begin above flushed; runs hold a contiguous span
 // that ends at flushed and covers [start, flushed).
 type partition struct {
-	// The fields with pointers are side by side, for the garbage collector.
 	q    *queue
 	name string
 	rows rows
-	tail *tail // nil: empty
-	runs index.Runs
+	tail *tail       // nil: empty
+	many *index.Runs // see runs
+	*facts
+}
 
+// facts are the fields of a partition without pointers.
+type facts struct {
 	id       queend.PartitionID
 	uuid     queend.ID
 	created  int64
@@ -108,6 +113,7 @@ type partition struct {
 	letters  int32         // dead letters whose original is in this partition
 	epoch    uint32        // see tracker
 
+	// What retention and flushes remember of the partition; all of it is derived.
 	queued  bool // in the list of partitions with a tail
 	watched bool // the wheel has an entry for R94
 	listed  bool // in retention.due
@@ -116,6 +122,8 @@ type partition struct {
 	blocked bool
 	oldest  int64 // at or before the stamp of the first retained message
 	lookAt  int64 // the instant of the wheel's next entry for retention; 0: none
+
+	one [1]index.Run // see runs
 }
 
 // row is how far one group is on one partition (docs/rules.md, S12).
@@ -247,6 +255,18 @@ func (s *state) partition(q *queue, name string) *partition {
 		}
 	}
 	return nil
+}
+
+// partitionsOf yields the partitions of a queue by rising number, without the
+// internal one. They may be deleted meanwhile, but none may come.
+func (s *state) partitionsOf(q *queue) iter.Seq[*partition] {
+	return func(yield func(*partition) bool) {
+		for _, id := range q.order {
+			if p := s.partitions.get(id); p != nil && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 func (s *state) hashID(id queend.ID) uint64  { return maphash.Bytes(s.seed, id[:]) }

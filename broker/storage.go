@@ -67,9 +67,9 @@ func (b *Broker) deriveStorage() {
 		f.dead = f.bytes - fileFrame
 	}
 	for p := range b.state.partitions.all() {
-		for i := range p.runs {
-			if f := b.state.files[p.runs[i].File]; f != nil {
-				f.dead -= int64(p.runs[i].Bytes)
+		for i := range p.runs() {
+			if f := b.state.files[p.runs()[i].File]; f != nil {
+				f.dead -= int64(p.runs()[i].Bytes)
 			}
 		}
 		b.payloadDied(p, 0)

@@ -116,7 +116,7 @@ func dump(t *testing.T, b *Broker) string {
 			s.names[q.queueKey] == q, len(q.groups), q.parts.len(), len(q.letters), dlq)
 	}
 	for p := range s.partitions.all() {
-		runs := slices.Clone(p.runs)
+		runs := slices.Clone(p.runs())
 		for i := range runs {
 			runs[i].Low, runs[i].High = 0, 0 // learned, not logged
 		}

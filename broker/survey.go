@@ -24,9 +24,13 @@ func (b *Broker) survey(q *queue, visit func(f *finder, p *partition) (ready boo
 			if again == nil {
 				to := min(from+surveyHold, len(q.order))
 				end = to == len(q.order)
-				again = slices.Clone(q.order[min(from, to):to])
+				for _, id := range q.order[min(from, to):to] {
+					if p := b.state.partitions.get(id); p != nil {
+						again = append(again, p)
+					}
+				}
 			}
-			for len(again) > 0 && (again[0] == nil || again[0].ord < 0 || visit(f, again[0])) {
+			for len(again) > 0 && (again[0].ord < 0 || visit(f, again[0])) {
 				again = again[1:]
 			}
 			return again
@@ -195,8 +199,8 @@ func (b *Broker) glance(f *finder, p *partition, now int64) (v glance, ready boo
 // memory; a segment run counts whole while any of it is retained. runs counts
 // those.
 func (p *partition) bytes() (n int64, runs int) {
-	for i := p.runs.At(p.start); i < len(p.runs); i++ {
-		n += int64(p.runs[i].Bytes)
+	for i := p.runs().At(p.start); i < len(p.runs()); i++ {
+		n += int64(p.runs()[i].Bytes)
 		runs++
 	}
 	for _, m := range p.inMemory() {

@@ -23,7 +23,8 @@ type tracker struct {
 // each.
 type changes struct {
 	queues     []*queue
-	partitions []*partition
+	partitions []queend.PartitionID
+	gone       []*partition // of them
 	groups     []*group
 	labels     []*label
 	letters    []*deadLetter
@@ -34,6 +35,7 @@ type changes struct {
 func (c *changes) append(other *changes) {
 	c.queues = append(c.queues, other.queues...)
 	c.partitions = append(c.partitions, other.partitions...)
+	c.gone = append(c.gone, other.gone...)
 	c.groups = append(c.groups, other.groups...)
 	c.labels = append(c.labels, other.labels...)
 	c.letters = append(c.letters, other.letters...)
@@ -117,7 +119,7 @@ func (b *Broker) touchPartition(p *partition) {
 		b.partitionImage(&b.tracker.images, p)
 	}
 	if first {
-		b.tracker.changed.partitions = append(b.tracker.changed.partitions, p)
+		b.tracker.changed.partitions = append(b.tracker.changed.partitions, p.id)
 	}
 	b.noteTouch(p)
 }
@@ -234,9 +236,14 @@ func (w *walk) difference() {
 	for _, q := range c.queues {
 		save(w, &q.epoch, s.queues[q.id] == q, q.image, &queueGone{q.id})
 	}
-	for _, p := range c.partitions {
-		save(w, &p.epoch, s.partitions.get(p.id) == p,
-			func(e *encoder) { b.partitionImage(e, p) }, &partitionGone{p.id})
+	for _, id := range c.partitions {
+		// One that is gone is in c.gone, or went after the cut and was saved then.
+		if p := s.partitions.get(id); p != nil {
+			save(w, &p.epoch, true, func(e *encoder) { b.partitionImage(e, p) }, nil)
+		}
+	}
+	for _, p := range c.gone {
+		save(w, &p.epoch, false, nil, &partitionGone{p.id})
 	}
 	for _, g := range c.groups {
 		save(w, &g.epoch, s.groups[g.id] == g, g.image, &groupGone{g.id})

@@ -95,8 +95,8 @@ func (b *Broker) damagedRuns(id queend.FileID, path string) (bad []damagedRun, e
 		return readSegment(path, func(r *segment.Reader) error { return r.VerifyRun(e) })
 	}
 	for p := range b.state.partitions.all() {
-		for i := range p.runs {
-			run := &p.runs[i]
+		for i := range p.runs() {
+			run := &p.runs()[i]
 			if run.File != id {
 				continue
 			}

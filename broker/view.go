@@ -28,7 +28,7 @@ func (b *Broker) viewSpan(p *partition, from queend.Offset, limit int64) *view {
 	end := v.from + queend.Offset(limit)
 	if v.from < p.flushed && limit > 0 {
 		// A copy: merges change the slice in place.
-		v.runs = append(index.Runs(nil), p.runs.Overlapping(v.from, min(end, p.flushed)-1)...)
+		v.runs = append(index.Runs(nil), p.runs().Overlapping(v.from, min(end, p.flushed)-1)...)
 		for i := range v.runs {
 			v.files.pin(v.runs[i].File)
 		}
