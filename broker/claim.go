@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"queend"
 	"queend/segment"
 )
@@ -145,7 +147,7 @@ func (p *popper) read() error {
 		for i := range msgs {
 			bytes -= int64(len(msgs[i].Payload))
 		}
-		c.got = append([]segment.Message{}, msgs...)
+		c.got = msgs
 	}
 	return nil
 }
@@ -232,6 +234,7 @@ func (p *popper) add(t *bundle, c *candidate, lease queend.ID) {
 	if !p.r.AutoAck {
 		attempt = int(r.lane.attempts)
 	}
+	p.result.Messages = slices.Grow(p.result.Messages, len(c.msgs))
 	for i := range c.msgs {
 		p.result.Messages = append(p.result.Messages, Delivered{
 			Message: c.msgs[i], Queue: c.p.q.name, Partition: c.p.name, PartitionUUID: c.p.uuid, Attempt: attempt,

@@ -23,8 +23,9 @@ type view struct {
 // it begins at the first one retained if from is below it. The caller holds
 // the lock, and releases the view.
 func (b *Broker) viewSpan(p *partition, from queend.Offset, limit int64) *view {
-	v := &view{files: b.storage.files, queue: p.q.id, part: p.id, from: max(from, p.start), left: limit, tailAt: p.tailFrom()}
+	v := &view{files: b.storage.files, queue: p.q.id, part: p.id, from: max(from, p.start), tailAt: p.tailFrom()}
 	limit = min(limit, int64(max(p.end-v.from, 0)))
+	v.left = limit
 	end := v.from + queend.Offset(limit)
 	if v.from < p.flushed && limit > 0 {
 		// A copy: merges change the slice in place.
@@ -54,24 +55,29 @@ func (v *view) release() {
 // most maxBytes, but at least one; none at the end of the view. Their slices
 // must not be changed. Errors wrap segment.ErrDamaged or what the system said.
 func (v *view) read(maxBytes int64) ([]segment.Message, error) {
-	var out []segment.Message
+	out := make([]segment.Message, 0, min(v.left, roomAhead))
 	for i := range v.runs {
 		r := &v.runs[i]
 		if v.left <= 0 || r.Last < v.from {
 			continue
 		}
-		var got []segment.Message
+		n := len(out)
 		err := v.files.use(r.File, func(sr *segment.Reader) (err error) {
-			got, err = sr.Messages(entryOf(v.queue, v.part, r), v.from, int(v.left), int(max(maxBytes, 0)))
+			out, err = sr.AppendMessages(out, entryOf(v.queue, v.part, r), v.from, int(v.left), int(max(maxBytes, 0)))
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		if len(out) > 0 && len(got) > 0 && int64(len(got[0].Payload)) > maxBytes {
-			return out, nil
+		got := out[n:]
+		if n > 0 && len(got) > 0 && int64(len(got[0].Payload)) > maxBytes {
+			return out[:n], nil
 		}
-		out = v.take(out, got, &maxBytes)
+		for i := range got {
+			maxBytes -= int64(len(got[i].Payload))
+		}
+		v.from += queend.Offset(len(got))
+		v.left -= int64(len(got))
 		if v.from <= r.Last {
 			return out, nil
 		}
@@ -79,18 +85,8 @@ func (v *view) read(maxBytes int64) ([]segment.Message, error) {
 	return v.readTail(out, maxBytes), nil
 }
 
-// take adds messages to the result.
-func (v *view) take(out, got []segment.Message, maxBytes *int64) []segment.Message {
-	for i := range got {
-		*maxBytes -= int64(len(got[i].Payload))
-	}
-	v.from += queend.Offset(len(got))
-	v.left -= int64(len(got))
-	if out == nil {
-		return got
-	}
-	return append(out, got...)
-}
+// roomAhead bounds the messages that room is made for before they are read.
+const roomAhead = 1000
 
 // readTail adds messages that are in memory.
 func (v *view) readTail(out []segment.Message, maxBytes int64) []segment.Message {

@@ -141,11 +141,11 @@ type Message struct {
 	TxnID       []byte
 	TraceID     queend.ID // zero: none
 	Producer    []byte    // meaningful only with HasProducer
+	Headers     []byte    // JSON object, verbatim; nil: none
+	Payload     []byte    // verbatim; nil if Gone
 	HasProducer bool
-	Headers     []byte // JSON object, verbatim; nil: none
 	Encrypted   bool
-	Payload     []byte // verbatim; nil if Gone
-	Gone        bool   // the payload is not kept
+	Gone        bool // the payload is not kept
 }
 
 // Entry is where a run is and what it covers: all that memory needs per run.

@@ -12,6 +12,12 @@ import (
 // and the blocks that those messages are in. The slices are the caller's; some
 // share memory.
 func (r *Reader) Messages(e Entry, from queend.Offset, limit, maxBytes int) ([]Message, error) {
+	return r.AppendMessages(nil, e, from, limit, maxBytes)
+}
+
+// AppendMessages is Messages, with its result behind what is in out.
+func (r *Reader) AppendMessages(out []Message, e Entry, from queend.Offset, limit, maxBytes int) ([]Message, error) {
+	before := len(out)
 	s := scratches.Get().(*scratch)
 	defer s.release()
 	h, err := r.head(e, 0, s)
@@ -19,7 +25,6 @@ func (r *Reader) Messages(e Entry, from queend.Offset, limit, maxBytes int) ([]M
 		return nil, err
 	}
 	e = h.entry
-	var out []Message
 	left := maxBytes
 	for st := range h.overlapping(from, e.Last) {
 		c, err := r.columns(&h, st, s)
@@ -31,10 +36,10 @@ func (r *Reader) Messages(e Entry, from queend.Offset, limit, maxBytes int) ([]M
 			lo = 0
 		}
 		hi := lo
-		for ; hi < st.n && len(out)+hi-lo < limit; hi++ {
+		for ; hi < st.n && len(out)-before+hi-lo < limit; hi++ {
 			if st.first+queend.Offset(hi) >= e.PayloadFrom {
 				size := int(c.payloads[hi+1] - c.payloads[hi])
-				if size > left && len(out)+hi > lo {
+				if size > left && len(out)-before+hi > lo {
 					break
 				}
 				left -= size
@@ -43,7 +48,7 @@ func (r *Reader) Messages(e Entry, from queend.Offset, limit, maxBytes int) ([]M
 		if out, err = r.stripeMessages(&h, st, lo, hi, e.PayloadFrom, out, s); err != nil {
 			return nil, err
 		}
-		if hi < st.n || len(out) >= limit {
+		if hi < st.n || len(out)-before >= limit {
 			break
 		}
 	}
