@@ -3,7 +3,6 @@
 package queend
 
 import (
-	"encoding/hex"
 	"errors"
 	"strconv"
 )
@@ -67,9 +66,30 @@ func ParseID(s string) (ID, error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return ID{}, ErrID
 	}
-	text := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
-	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
+	var seen byte
+	for i, at := range digitPairs {
+		high, low := digitValues[s[at]], digitValues[s[at+1]]
+		seen |= high | low
+		id[i] = high<<4 | low
+	}
+	if seen >= noDigit {
 		return ID{}, ErrID
 	}
 	return id, nil
 }
+
+// digitPairs is where the two digits of each byte stand in the text.
+var digitPairs = [16]uint8{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34}
+
+const noDigit = 16
+
+// digitValues has the value of every hexadecimal digit, in either case.
+var digitValues = func() (table [256]byte) {
+	for c := range table {
+		table[c] = noDigit
+	}
+	for value := range 16 {
+		table["0123456789abcdef"[value]], table["0123456789ABCDEF"[value]] = byte(value), byte(value)
+	}
+	return table
+}()

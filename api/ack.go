@@ -30,7 +30,7 @@ func (r *request) ack() {
 	}
 	var entry ackEntry
 	if err == nil {
-		entry, err = decodeAck(&s)
+		entry, err = decodeAck(&s, &ackEntry{})
 	}
 	if err == nil {
 		err = s.End()
@@ -60,6 +60,11 @@ func (r *request) ackBatch() {
 	r.settle(group, entries)
 }
 
+// usualAck is about what an item of a batch takes, in bytes; not more than what
+// it becomes.
+const usualAck = 160
+
+// decodeAckBatch reads the body of a batch. The entries point into it.
 func decodeAckBatch(body []byte) (group string, entries []ackEntry, err error) {
 	s, err := jsonscan.New(body)
 	if err != nil {
@@ -86,9 +91,12 @@ func decodeAckBatch(body []byte) (group string, entries []ackEntry, err error) {
 				return errAcknowledgments
 			}
 			found = true
+			entries = make([]ackEntry, 0, len(body)/usualAck+1)
+			before := &ackEntry{}
 			return s.Array(func(int) error {
-				entry, err := decodeAck(&s)
+				entry, err := decodeAck(&s, before)
 				entries = append(entries, entry)
+				before = &entries[len(entries)-1]
 				return err
 			})
 		}
@@ -116,8 +124,9 @@ func groupField(v jsonscan.Value) (string, error) {
 }
 
 // decodeAck reads one ack item; the scanner is at it. What is wrong inside is
-// the item's own problem.
-func decodeAck(s *jsonscan.Scanner) (ackEntry, error) {
+// the item's own problem. What it has in common with the item before it shares,
+// which most items do.
+func decodeAck(s *jsonscan.Scanner, before *ackEntry) (ackEntry, error) {
 	e := ackEntry{item: broker.AckItem{Signal: broker.Completed, DelayMS: -1}}
 	if s.Kind() != jsonscan.Object {
 		e.problem = "must be an object"
@@ -127,7 +136,7 @@ func decodeAck(s *jsonscan.Scanner) (ackEntry, error) {
 	err := s.Object(func(key []byte) error {
 		v, err := s.Value()
 		if err == nil && v.Kind != jsonscan.Null {
-			e.set(string(key), v)
+			e.set(key, v, before)
 		}
 		return err
 	})
@@ -141,16 +150,16 @@ func decodeAck(s *jsonscan.Scanner) (ackEntry, error) {
 	return e, err
 }
 
-func (e *ackEntry) set(key string, v jsonscan.Value) {
-	switch key {
+func (e *ackEntry) set(key []byte, v jsonscan.Value, before *ackEntry) {
+	switch string(key) {
 	case "transactionId":
 		e.item.TxnID = e.text(key, v)
 	case "partitionId":
-		e.item.Partition = string(e.text(key, v))
+		e.item.Partition = shared(before.item.Partition, e.text(key, v))
 	case "consumerGroup":
-		e.group = string(e.text(key, v))
+		e.group = shared(before.group, e.text(key, v))
 	case "leaseId":
-		e.item.Lease = string(e.text(key, v))
+		e.item.Lease = shared(before.item.Lease, e.text(key, v))
 	case "status":
 		e.item.Signal = signalOf(v)
 	case "error":
@@ -170,24 +179,34 @@ func (e *ackEntry) set(key string, v jsonscan.Value) {
 }
 
 // text reads an id; some clients send numbers for ids they took for numbers.
-func (e *ackEntry) text(key string, v jsonscan.Value) []byte {
+// The text points into the body.
+func (e *ackEntry) text(key []byte, v jsonscan.Value) []byte {
 	if v.Kind == jsonscan.Number {
 		return v.Raw
 	}
-	text, err := v.String()
+	text, err := v.Text()
 	if err != nil {
-		e.problem = key + " " + nameProblem(err)
+		e.problem = string(key) + " " + nameProblem(err)
+		return []byte{}
 	}
-	return []byte(text)
+	return text
+}
+
+// shared is text as a string: the one before if it is the same.
+func shared(before string, text []byte) string {
+	if before == string(text) {
+		return before
+	}
+	return string(text)
 }
 
 // signalOf reads the status words, exact and case-sensitive.
 func signalOf(v jsonscan.Value) broker.Signal {
-	text, err := v.String()
+	text, err := v.Text()
 	if err != nil {
 		return broker.Failed
 	}
-	switch text {
+	switch string(text) {
 	case "completed", "success", "acked", "ok":
 		return broker.Completed
 	case "retry":

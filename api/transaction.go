@@ -244,7 +244,7 @@ func (t *transactionBody) addPush(v jsonscan.Value) error {
 
 func (t *transactionBody) addAck(v jsonscan.Value) error {
 	s := v.Scanner()
-	e, err := decodeAck(&s)
+	e, err := decodeAck(&s, &ackEntry{})
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,13 @@ func (a *acker) calls(items []AckItem, results []AckResult) []*ackCall {
 	}
 	var calls []*ackCall
 	found := map[key]*ackCall{}
+	var last *ackCall // of the item before, nil if it was answered
 	for i := range items {
+		if last != nil && items[i].Partition == items[i-1].Partition && items[i].Lease == last.lease {
+			last.at = append(last.at, i)
+			continue
+		}
+		last = nil
 		p, problem := a.partition(items[i].Partition)
 		if p == nil {
 			results[i].Error = problem
@@ -124,6 +130,7 @@ func (a *acker) calls(items []AckItem, results []AckResult) []*ackCall {
 			calls = append(calls, c)
 		}
 		c.at = append(c.at, i)
+		last = c
 	}
 	return calls
 }
@@ -191,7 +198,7 @@ func (a *acker) repeat(l *ackLane, entries []ackEntry) []AckResult {
 		if l.g.conflation {
 			lo = r.settledTo
 		}
-		at, found := a.look(l.p, e.item.TxnID, a.since(l.p), lo, r.settledTo)
+		at, found := a.look(l, e.item.TxnID, a.since(l.p), lo, r.settledTo)
 		if !found {
 			continue
 		}

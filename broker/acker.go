@@ -22,8 +22,9 @@ type acker struct {
 // ackLane is a row that acks are planned on.
 type ackLane struct {
 	laneRef
-	row     *row // as the plan stands
-	before  *row // as the state has it, or as the registration implies it
+	row     *row      // as the plan stands
+	before  *row      // as the state has it, or as the registration implies it
+	batch   *batchIDs // of what it was given last; nil: not kept
 	filings []letterFiling
 	done    int64 // accepted items
 	traffic Traffic
@@ -60,6 +61,9 @@ func (a *acker) finish() {
 	for _, l := range a.order {
 		if l.row != l.before {
 			a.t.add(&rowSet{partition: l.p.id, row: *l.row})
+		}
+		if l.batch != nil && !l.row.live(a.t.stamp) {
+			a.b.storage.batches.Drop(batchKey{l.p.id, l.g.id})
 		}
 		for i := range l.filings {
 			a.b.fileLetter(a.t, l.g, l.p, &l.filings[i])
@@ -120,6 +124,9 @@ func (a *acker) lane(p *partition, group string) (*ackLane, bool) {
 		l.row = &row{group: g.id, committed: committed}
 	}
 	l.before = l.row
+	if l.row.live(a.t.stamp) {
+		l.batch, _ = a.b.storage.batches.Get(batchKey{p.id, g.id})
+	}
 	a.lanes[ref] = l
 	a.order = append(a.order, l)
 	return l, true
@@ -191,15 +198,15 @@ func (a *acker) gather(l *ackLane, s *settling, filed []filing) (filings []lette
 // place finds the message an item is about (R21) and notes in it where that
 // is, or why it counts for nothing.
 func (a *acker) place(l *ackLane, e ackEntry, it *settleItem) {
-	r, p, txn := l.row, l.p, e.item.TxnID
-	since := a.since(p)
+	r, txn := l.row, e.item.TxnID
+	since := a.since(l.p)
 	lo, hi := r.committed+1, a.reach(l, e.item.Signal)
 	within := since
 	if e.own {
 		within = 0 // an id under one's own lease resolves however old it is
 	}
 	if only := l.delivered(); only > r.committed {
-		if at, found := a.look(p, txn, within, only, only); found {
+		if at, found := a.look(l, txn, within, only, only); found {
 			it.at = at
 			return
 		}
@@ -215,15 +222,15 @@ func (a *acker) place(l *ackLane, e ackEntry, it *settleItem) {
 	if r.live(a.t.stamp) && lo < r.lane.attemptStart && r.lane.attemptStart <= hi {
 		// What lies between the cursor and the batch was removed before it: an
 		// id that was used again means the message that was delivered.
-		if at, found = a.look(p, txn, within, r.lane.attemptStart, hi); !found {
+		if at, found = a.look(l, txn, within, r.lane.attemptStart, hi); !found {
 			within, hi = since, r.lane.attemptStart-1
 		}
 	}
 	if !found {
-		at, found = a.look(p, txn, within, lo, hi)
+		at, found = a.look(l, txn, within, lo, hi)
 	}
 	if !found {
-		at, found = a.look(p, txn, since, 0, r.committed)
+		at, found = a.look(l, txn, since, 0, r.committed)
 	}
 	it.at = at
 	if !found {
@@ -263,11 +270,14 @@ func (a *acker) since(p *partition) int64 {
 
 // look finds an id; when only the disk knows it notes that and says found, so
 // that the plan asks no further for this item.
-func (a *acker) look(p *partition, txn []byte, since int64, lo, hi queend.Offset) (queend.Offset, bool) {
+func (a *acker) look(l *ackLane, txn []byte, since int64, lo, hi queend.Offset) (queend.Offset, bool) {
 	if lo > hi {
 		return queend.NoOffset, false
 	}
-	m, ready := a.f.lookup(p, txn, since, lo, hi)
+	if l.batch.covers(since, lo, hi) {
+		return l.batch.find(txn, lo, hi)
+	}
+	m, ready := a.f.lookup(l.p, txn, since, lo, hi)
 	if !ready {
 		a.ready = false
 		return lo, true

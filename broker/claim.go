@@ -13,9 +13,10 @@ const maxSeals = 256
 
 // claimed is a lane of a pop's result and the row before the claim.
 type claimed struct {
-	p      *partition
-	g      *group
-	before *row
+	p        *partition
+	g        *group
+	before   *row
+	messages int // of the result, in its order
 }
 
 // collect takes candidates out of the rings, oldest ready first, until what
@@ -243,7 +244,7 @@ func (p *popper) add(t *bundle, c *candidate, lease queend.ID) {
 	delete(c.g.d.sights, c.p.id)
 	delete(c.g.d.broken, c.p.id)
 	p.result.Claimed++
-	p.result.giveBack = append(p.result.giveBack, claimed{c.p, c.g, c.cur.row})
+	p.result.giveBack = append(p.result.giveBack, claimed{c.p, c.g, c.cur.row, len(c.msgs)})
 	if p.w != nil && p.w.token == c.p && p.w.tokenGroup == c.g {
 		p.w.token, p.w.tokenGroup = nil, nil
 	}

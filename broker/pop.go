@@ -86,6 +86,7 @@ func (b *Broker) Pop(ctx context.Context, req PopRequest) (*PopResult, error) {
 	if err := p.run(); err != nil {
 		return nil, err
 	}
+	p.remember()
 	if err := b.await(ctx, p.lsn); err != nil {
 		b.GiveBack(context.WithoutCancel(ctx), &p.result)
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"queend"
+	"queend/dedup"
 )
 
 // storage is what moves messages from the tail to segment files, merges and
@@ -15,6 +16,7 @@ type storage struct {
 	dir     *dataDir
 	files   *segmentFiles
 	ids     *idCache
+	batches *dedup.Cache[batchKey, *batchIDs]
 	stopped chan struct{} // closed when the broker has ended
 	wake    chan struct{} // the tail is large enough to be flushed
 	onStep  func(name string)
@@ -42,7 +44,7 @@ type storage struct {
 
 func (s *storage) init(b *Broker, dir *dataDir) {
 	s.dir, s.files = dir, newSegmentFiles(dir)
-	s.ids = newIDCache(b.cfg.DedupCacheBytes)
+	s.ids, s.batches = newIDCache(b.cfg.DedupCacheBytes), newBatches()
 	s.stopped, s.wake = make(chan struct{}), make(chan struct{}, 1)
 	s.walkStep = walkStep
 	s.retention.init()

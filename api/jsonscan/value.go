@@ -31,15 +31,22 @@ func (v Value) Scanner() Scanner { return Scanner{text: v.Raw} }
 // String returns the text of a string. Half of a surrogate pair becomes U+FFFD.
 // The error is ErrNotString.
 func (v Value) String() (string, error) {
+	text, err := v.Text()
+	return string(text), err
+}
+
+// Text is String without a copy: it points into the scanned text, unless the
+// string has escapes.
+func (v Value) Text() ([]byte, error) {
 	if v.Kind != String {
-		return "", ErrNotString
+		return nil, ErrNotString
 	}
 	inner := v.Raw[1 : len(v.Raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner), nil
+		return inner, nil
 	}
 	text, _ := unescape(inner)
-	return string(text), nil
+	return text, nil
 }
 
 // Name returns the text of a string that is to be a name or an id. It points
