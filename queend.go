@@ -3,6 +3,7 @@
 package queend
 
 import (
+	"encoding/binary"
 	"errors"
 	"strconv"
 )
@@ -47,15 +48,9 @@ func (id ID) String() string { return string(id.Append(nil)) }
 
 // Append appends the 36 characters of the id to dst.
 func (id ID) Append(dst []byte) []byte {
-	const digits = "0123456789abcdef"
 	text := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}
-	at := 0
-	for i, b := range id {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			at++
-		}
-		text[at], text[at+1] = digits[b>>4], digits[b&15]
-		at += 2
+	for i, at := range digitPairs {
+		binary.LittleEndian.PutUint16(text[at:], digitTexts[id[i]])
 	}
 	return append(dst, text[:]...)
 }
@@ -80,6 +75,15 @@ func ParseID(s string) (ID, error) {
 
 // digitPairs is where the two digits of each byte stand in the text.
 var digitPairs = [16]uint8{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34}
+
+// digitTexts has the two digits of every byte, the first one lower.
+var digitTexts = func() (table [256]uint16) {
+	const digits = "0123456789abcdef"
+	for b := range table {
+		table[b] = uint16(digits[b>>4]) | uint16(digits[b&15])<<8
+	}
+	return table
+}()
 
 const noDigit = 16
 

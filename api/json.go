@@ -74,8 +74,31 @@ const (
 // appendTime writes an instant given in microseconds since 1970.
 func appendTime(dst []byte, key string, at int64, layout string) []byte {
 	dst = append(appendKey(dst, key), '"')
-	dst = time.UnixMicro(at).UTC().AppendFormat(dst, layout)
-	return append(dst, '"')
+	t := time.UnixMicro(at).UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return append(t.AppendFormat(dst, layout), '"')
+	}
+	// By hand: every message of a pop has one.
+	hour, minute, second := t.Clock()
+	text := [len(layoutMicros)]byte{4: '-', 7: '-', 10: 'T', 13: ':', 16: ':', 19: '.'}
+	putDigits(text[0:4], year)
+	putDigits(text[5:7], int(month))
+	putDigits(text[8:10], day)
+	putDigits(text[11:13], hour)
+	putDigits(text[14:16], minute)
+	putDigits(text[17:19], second)
+	putDigits(text[20:26], t.Nanosecond()/1000)
+	dst = append(dst, text[:len(layout)-1]...)
+	return append(dst, 'Z', '"')
+}
+
+// putDigits fills dst with a number in decimal.
+func putDigits(dst []byte, n int) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = '0' + byte(n%10)
+		n /= 10
+	}
 }
 
 // appendList writes an array of n elements.

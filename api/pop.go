@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -171,8 +170,9 @@ func appendPop(dst []byte, req *broker.PopRequest, res *broker.PopResult) []byte
 	dst = appendIDOrEmpty(dst, "leaseId", res.LeaseID)
 	dst = appendText(dst, "consumerGroup", res.Group)
 	dst = appendKey(dst, "messages")
+	var done written
 	dst = appendList(dst, len(res.Messages), func(dst []byte, i int) []byte {
-		return appendDelivered(dst, &res.Messages[i], res)
+		return done.appendDelivered(dst, &res.Messages[i], res)
 	})
 	dst = appendInt(dst, "partitionsClaimed", int64(res.Claimed))
 	dst = appendConflation(dst, res)
@@ -182,7 +182,20 @@ func appendPop(dst []byte, req *broker.PopRequest, res *broker.PopResult) []byte
 	return append(dst, '}')
 }
 
-func appendDelivered(dst []byte, m *broker.Delivered, res *broker.PopResult) []byte {
+// written remembers what the message before has in the answer, for what the
+// next one has in common with it.
+type written struct {
+	message *broker.Delivered // nil: there is none before
+	place   span              // from createdAt to partition
+	lease   span              // from leaseId to deliveryAttempt
+}
+
+// span is a part of the answer.
+type span struct{ from, to int }
+
+// appendDelivered writes a message. Of a batch, most have time, partition and
+// attempt in common.
+func (w *written) appendDelivered(dst []byte, m *broker.Delivered, res *broker.PopResult) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = append(m.ID.Append(dst), '"')
 	dst = appendText(dst, "transactionId", m.TxnID)
@@ -193,14 +206,28 @@ func appendDelivered(dst []byte, m *broker.Delivered, res *broker.PopResult) []b
 	} else {
 		dst = appendNull(dst, "producerSub")
 	}
-	dst = appendTime(dst, "createdAt", m.Time, layoutMicros)
-	dst = appendText(dst, "queue", m.Queue)
-	dst = appendID(dst, "partitionId", m.PartitionUUID)
-	dst = appendText(dst, "partition", m.Partition)
-	dst = strconv.AppendInt(appendKey(dst, "offset"), int64(m.Offset), 10)
-	dst = appendIDOrEmpty(dst, "leaseId", res.LeaseID)
-	dst = appendText(dst, "consumerGroup", res.Group)
-	dst = appendInt(dst, "deliveryAttempt", int64(m.Attempt))
+	before := w.message
+	w.message = m
+	at := len(dst)
+	if before != nil && before.Time == m.Time && before.PartitionUUID == m.PartitionUUID {
+		dst = append(dst, dst[w.place.from:w.place.to]...)
+	} else {
+		dst = appendTime(dst, "createdAt", m.Time, layoutMicros)
+		dst = appendText(dst, "queue", m.Queue)
+		dst = appendID(dst, "partitionId", m.PartitionUUID)
+		dst = appendText(dst, "partition", m.Partition)
+	}
+	w.place = span{at, len(dst)}
+	dst = appendInt(dst, "offset", int64(m.Offset))
+	at = len(dst)
+	if before != nil && before.Attempt == m.Attempt {
+		dst = append(dst, dst[w.lease.from:w.lease.to]...)
+	} else {
+		dst = appendIDOrEmpty(dst, "leaseId", res.LeaseID)
+		dst = appendText(dst, "consumerGroup", res.Group)
+		dst = appendInt(dst, "deliveryAttempt", int64(m.Attempt))
+	}
+	w.lease = span{at, len(dst)}
 	if m.Headers != nil {
 		dst = appendRaw(dst, "headers", m.Headers)
 	}

@@ -23,6 +23,10 @@ const (
 	// A parked request does not hold it.
 	readBufferBytes = 16 << 10
 
+	// writeBufferBytes is what most answers fit in: who reads one is woken once.
+	// A connection holds it only while it is answered.
+	writeBufferBytes = 128 << 10
+
 	readTimeout  = 30 * time.Second  // for one whole request
 	writeTimeout = 60 * time.Second  // for one whole answer, not the handler
 	idleTimeout  = 180 * time.Second // longer than clients keep a connection idle
@@ -103,6 +107,7 @@ func newServer(c Config, table []route) (*Server, error) {
 		// The listener refuses what is too much, with a body in JSON.
 		Concurrency:                  s.limit + 1,
 		ReadBufferSize:               readBufferBytes,
+		WriteBufferSize:              writeBufferBytes,
 		ReadTimeout:                  readTimeout,
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,

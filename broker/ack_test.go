@@ -33,7 +33,7 @@ func TestR21_AnIDIsTheLowestMatchAboveTheCursorInTheBatch(t *testing.T) {
 		}
 		p := r.popAs(group, 4).want("x x y x")
 		if i%2 == 1 {
-			r.b.storage.batches.Drop(batchKey{r.part("p").id, r.part("p").q.groups[group].id})
+			r.b.storage.batches.Drop(laneKey{r.part("p").id, r.part("p").q.groups[group].id})
 		}
 		r.said(p.ack("z=completed ghost=failed"), "ghost")
 		r.said(p.ack("x=completed"), "ok")

@@ -63,7 +63,7 @@ func (a *acker) finish() {
 			a.t.add(&rowSet{partition: l.p.id, row: *l.row})
 		}
 		if l.batch != nil && !l.row.live(a.t.stamp) {
-			a.b.storage.batches.Drop(batchKey{l.p.id, l.g.id})
+			a.b.storage.batches.Drop(laneKey{l.p.id, l.g.id})
 		}
 		for i := range l.filings {
 			a.b.fileLetter(a.t, l.g, l.p, &l.filings[i])
@@ -125,7 +125,7 @@ func (a *acker) lane(p *partition, group string) (*ackLane, bool) {
 	}
 	l.before = l.row
 	if l.row.live(a.t.stamp) {
-		l.batch, _ = a.b.storage.batches.Get(batchKey{p.id, g.id})
+		l.batch, _ = a.b.storage.batches.Get(laneKey{p.id, g.id})
 	}
 	a.lanes[ref] = l
 	a.order = append(a.order, l)

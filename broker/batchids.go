@@ -2,7 +2,6 @@ package broker
 
 import (
 	"queend"
-	"queend/dedup"
 	"queend/segment"
 )
 
@@ -20,8 +19,8 @@ type batchIDs struct {
 	slots []uint32
 }
 
-// batchKey names a lane.
-type batchKey struct {
+// laneKey names a lane, also one that is gone: numbers are not used twice.
+type laneKey struct {
 	partition queend.PartitionID
 	group     queend.GroupID
 }
@@ -29,10 +28,6 @@ type batchKey struct {
 // batchIDBytes bounds the ids kept of all batches that wait for their acks.
 // Those that do not fit are looked up.
 const batchIDBytes = 16 << 20
-
-func newBatches() *dedup.Cache[batchKey, *batchIDs] {
-	return dedup.NewCache[batchKey, *batchIDs](batchIDBytes)
-}
 
 // batchIDsOf copies the ids of messages with consecutive offsets, one or more.
 // Ids that take more than may be kept give nil.
@@ -107,7 +102,7 @@ func (p *popper) remember() {
 	for i := range p.result.giveBack {
 		c := &p.result.giveBack[i]
 		if ids := batchIDsOf(rest[:c.messages]); ids != nil {
-			p.b.storage.batches.Put(batchKey{c.p.id, c.g.id}, ids, ids.size())
+			p.b.storage.batches.Put(laneKey{c.p.id, c.g.id}, ids, ids.size())
 		}
 		rest = rest[c.messages:]
 	}

@@ -136,7 +136,7 @@ func (p *popper) read() error {
 		if c.view == nil || c.got != nil {
 			continue
 		}
-		msgs, err := c.view.read(max(bytes, 0))
+		msgs, err := p.readOn(c, max(bytes, 0))
 		if isDamage(err) && !p.r.Pinned {
 			// The other lanes are served.
 			c.got, c.broken = []segment.Message{}, err
@@ -151,6 +151,21 @@ func (p *popper) read() error {
 		c.got = msgs
 	}
 	return nil
+}
+
+// readOn reads what a candidate needs, from where the pop before it on the same
+// lane has stopped if that is still known.
+func (p *popper) readOn(c *candidate, maxBytes int64) ([]segment.Message, error) {
+	key := laneKey{c.p.id, c.g.id}
+	if at, known := p.b.storage.bookmarks.Take(key); known {
+		c.view.at = at
+	}
+	msgs, err := c.view.read(maxBytes)
+	if at := c.view.at; at.Inside() {
+		p.b.storage.bookmarks.Put(key, at, at.Size())
+		c.view.at = &segment.Bookmark{}
+	}
+	return msgs, err
 }
 
 // drop gives the candidates back: each lane is looked at again.

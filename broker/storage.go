@@ -6,6 +6,7 @@ import (
 
 	"queend"
 	"queend/dedup"
+	"queend/segment"
 )
 
 // storage is what moves messages from the tail to segment files, merges and
@@ -13,13 +14,14 @@ import (
 // take the broker's lock for short steps only and never while they read or
 // write.
 type storage struct {
-	dir     *dataDir
-	files   *segmentFiles
-	ids     *idCache
-	batches *dedup.Cache[batchKey, *batchIDs]
-	stopped chan struct{} // closed when the broker has ended
-	wake    chan struct{} // the tail is large enough to be flushed
-	onStep  func(name string)
+	dir       *dataDir
+	files     *segmentFiles
+	ids       *idCache
+	batches   *dedup.Cache[laneKey, *batchIDs]
+	bookmarks *dedup.Cache[laneKey, *segment.Bookmark] // where pops of a lane have stopped to read
+	stopped   chan struct{}                            // closed when the broker has ended
+	wake      chan struct{}                            // the tail is large enough to be flushed
+	onStep    func(name string)
 
 	walkStep int // records that a checkpoint saves in one hold of the lock
 
@@ -44,7 +46,9 @@ type storage struct {
 
 func (s *storage) init(b *Broker, dir *dataDir) {
 	s.dir, s.files = dir, newSegmentFiles(dir)
-	s.ids, s.batches = newIDCache(b.cfg.DedupCacheBytes), newBatches()
+	s.ids = newIDCache(b.cfg.DedupCacheBytes)
+	s.batches = dedup.NewCache[laneKey, *batchIDs](batchIDBytes)
+	s.bookmarks = dedup.NewCache[laneKey, *segment.Bookmark](bookmarkBytes)
 	s.stopped, s.wake = make(chan struct{}), make(chan struct{}, 1)
 	s.walkStep = walkStep
 	s.retention.init()
@@ -57,6 +61,10 @@ func (s *storage) step(name string) {
 		s.onStep(name)
 	}
 }
+
+// bookmarkBytes bounds what pops keep decoded of segment files for the next pop of
+// their lane.
+const bookmarkBytes = 32 << 20
 
 // fileFrame is what a segment file has besides its runs, in bytes.
 const fileFrame = 64

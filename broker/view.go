@@ -16,14 +16,15 @@ type view struct {
 	left   int64         // messages still wanted
 	runs   index.Runs
 	tail   []tailMessage
-	tailAt queend.Offset // of tail[0]
+	tailAt queend.Offset     // of tail[0]
+	at     *segment.Bookmark // where it reads, kept by who reads on later
 }
 
 // viewSpan returns a view of at most limit messages from the offset from on;
 // it begins at the first one retained if from is below it. The caller holds
 // the lock, and releases the view.
 func (b *Broker) viewSpan(p *partition, from queend.Offset, limit int64) *view {
-	v := &view{files: b.storage.files, queue: p.q.id, part: p.id, from: max(from, p.start), tailAt: p.tailFrom()}
+	v := &view{files: b.storage.files, queue: p.q.id, part: p.id, from: max(from, p.start), tailAt: p.tailFrom(), at: &segment.Bookmark{}}
 	limit = min(limit, int64(max(p.end-v.from, 0)))
 	v.left = limit
 	end := v.from + queend.Offset(limit)
@@ -48,6 +49,7 @@ func (v *view) release() {
 	for i := range v.runs {
 		v.files.unpin(v.runs[i].File)
 	}
+	v.at.Release()
 	v.runs, v.tail = nil, nil
 }
 
@@ -63,7 +65,7 @@ func (v *view) read(maxBytes int64) ([]segment.Message, error) {
 		}
 		n := len(out)
 		err := v.files.use(r.File, func(sr *segment.Reader) (err error) {
-			out, err = sr.AppendMessages(out, entryOf(v.queue, v.part, r), v.from, int(v.left), int(max(maxBytes, 0)))
+			out, err = sr.ReadOn(v.at, out, entryOf(v.queue, v.part, r), v.from, int(v.left), int(max(maxBytes, 0)))
 			return err
 		})
 		if err != nil {

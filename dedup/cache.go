@@ -53,6 +53,22 @@ func (c *Cache[K, V]) Get(k K) (V, bool) {
 	return c.entries[i].val, true
 }
 
+// Take returns the value under k and forgets it, so that it has one owner.
+func (c *Cache[K, V]) Take(k K) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, ok := c.where[k]
+	if !ok {
+		c.misses++
+		var none V
+		return none, false
+	}
+	c.hits++
+	v := c.entries[i].val
+	c.drop(k)
+	return v, true
+}
+
 // Put offers a value that takes size bytes, the caller's count, at least 1. It
 // replaces the value under k, if there is one. The cache may refuse it: a value
 // larger than the whole cache always, others when the cache is full.
@@ -85,14 +101,14 @@ func (c *Cache[K, V]) Bytes() int {
 	return c.bytes
 }
 
-// Hits returns how many calls of Get have found a value.
+// Hits returns how many calls of Get and Take have found a value.
 func (c *Cache[K, V]) Hits() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hits
 }
 
-// Misses returns how many calls of Get have found nothing.
+// Misses returns how many calls of Get and Take have found nothing.
 func (c *Cache[K, V]) Misses() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -153,3 +153,14 @@ func BenchmarkCacheRoundsThroughTwiceItsSize(b *testing.B) {
 	}
 	b.ReportMetric(float64(c.Hits())/float64(b.N), "hits/op")
 }
+
+func TestWhatIsTakenIsGone(t *testing.T) {
+	c := NewCache[int, string](100)
+	c.Put(1, "v", 10)
+	if v, ok := c.Take(1); !ok || v != "v" || c.Bytes() != 0 {
+		t.Fatalf("%q, %v, %d bytes", v, ok, c.Bytes())
+	}
+	if _, ok := c.Take(1); ok || c.Hits() != 1 || c.Misses() != 1 {
+		t.Fatalf("taken twice, or %d hits and %d misses", c.Hits(), c.Misses())
+	}
+}

@@ -70,6 +70,12 @@ func (c *columns) parse(block []byte, n int) bool {
 	return !p.bad && len(p.b) == 0
 }
 
+// size returns the bytes of memory that the columns hold beside the block.
+func (c *columns) size() int {
+	return 8*cap(c.times) + 16*(cap(c.ids)+cap(c.traces)) + 8*cap(c.payloads) + 48*cap(c.blocks) +
+		4*(cap(c.txns)+cap(c.packedAt)+cap(c.producers)+cap(c.headers))
+}
+
 func (c *columns) parseTimes(p *parser) {
 	c.times = slices.Grow(c.times[:0], c.n)
 	var t int64

@@ -17,17 +17,32 @@ func (r *Reader) Messages(e Entry, from queend.Offset, limit, maxBytes int) ([]M
 
 // AppendMessages is Messages, with its result behind what is in out.
 func (r *Reader) AppendMessages(out []Message, e Entry, from queend.Offset, limit, maxBytes int) ([]Message, error) {
-	before := len(out)
-	s := scratches.Get().(*scratch)
-	defer s.release()
-	h, err := r.head(e, 0, s)
+	var at Bookmark
+	defer at.Release()
+	return r.ReadOn(&at, out, e, from, limit, maxBytes)
+}
+
+// ReadOn is AppendMessages for who reads a run piece by piece: at has what was
+// decoded for the piece before and is not decoded again, and is left where this
+// one ends. After an error it is empty.
+func (r *Reader) ReadOn(at *Bookmark, out []Message, e Entry, from queend.Offset, limit, maxBytes int) ([]Message, error) {
+	out, err := r.readOn(at, out, e, from, limit, maxBytes)
 	if err != nil {
+		at.Release()
+	}
+	return out, err
+}
+
+func (r *Reader) readOn(at *Bookmark, out []Message, e Entry, from queend.Offset, limit, maxBytes int) ([]Message, error) {
+	before := len(out)
+	if err := at.enter(r, e); err != nil {
 		return nil, err
 	}
+	h := &at.head
 	e = h.entry
 	left := maxBytes
 	for st := range h.overlapping(from, e.Last) {
-		c, err := r.columns(&h, st, s)
+		c, err := at.columns(r, st)
 		if err != nil {
 			return nil, err
 		}
@@ -45,9 +60,10 @@ func (r *Reader) AppendMessages(out []Message, e Entry, from queend.Offset, limi
 				left -= size
 			}
 		}
-		if out, err = r.stripeMessages(&h, st, lo, hi, e.PayloadFrom, out, s); err != nil {
+		if out, err = r.stripeMessages(h, st, lo, hi, e.PayloadFrom, out, at.s); err != nil {
 			return nil, err
 		}
+		at.next = hi
 		if hi < st.n || len(out)-before >= limit {
 			break
 		}
@@ -103,31 +119,44 @@ func (r *Reader) payload(h *head, st stripe, from, to uint64, s *scratch) ([]byt
 	for ; n < len(blocks) && blocks[n].at < to; n++ {
 		b := blocks[n]
 		pos := st.payloadPos() + b.skip
-		if err := r.block(h, st, n+1, pos, b.extent, s); err != nil {
-			return nil, err
+		if pos != s.rawAt {
+			if err := r.block(h, st, n+1, pos, b.extent, s); err != nil {
+				return nil, err
+			}
 		}
 		if len(out) == 0 {
 			out = make([]byte, 0, min(to-from, maxBlock))
 		}
 		var err error
-		if out, err = s.decodePart(out, b, from, to); err != nil {
+		if out, err = s.decodePart(out, b, pos, from, to); err != nil {
 			return nil, r.damaged(damagedBlock(h.entry.Partition, pos, err.Error()))
 		}
 	}
 	return out, nil
 }
 
-// decodePart appends the part of block b, whose stored bytes are in s, that lies
-// between from and to of the payload stream.
-func (s *scratch) decodePart(out []byte, b payloadBlock, from, to uint64) ([]byte, error) {
-	if from <= b.at && b.at+b.raw <= to {
-		return decodeBlock(slices.Grow(out, int(b.raw)), s.stored[crcSize:], b.extent)
-	}
-	s.raw = resize(s.raw, b.raw)
-	raw, err := decodeBlock(s.raw[:0], s.stored[crcSize:], b.extent)
-	if err != nil {
-		return nil, err
+// decodePart appends the part of block b, at byte pos, that lies between from
+// and to of the payload stream. Its stored bytes are in s, or it is in s.raw.
+func (s *scratch) decodePart(out []byte, b payloadBlock, pos, from, to uint64) ([]byte, error) {
+	if pos != s.rawAt {
+		if from <= b.at && b.at+b.raw <= to {
+			return decodeBlock(slices.Grow(out, int(b.raw)), s.stored[crcSize:], b.extent)
+		}
+		if err := s.decodeRaw(b, pos); err != nil {
+			return nil, err
+		}
 	}
 	lo, hi := max(from, b.at)-b.at, min(to, b.at+b.raw)-b.at
-	return append(out, raw[lo:hi]...), nil
+	return append(out, s.raw[lo:hi]...), nil
+}
+
+// decodeRaw decodes block b, at byte pos, whose stored bytes are in s, into s.raw.
+func (s *scratch) decodeRaw(b payloadBlock, pos uint64) error {
+	s.rawAt = 0
+	s.raw = resize(s.raw, b.raw)
+	if _, err := decodeBlock(s.raw[:0], s.stored[crcSize:], b.extent); err != nil {
+		return err
+	}
+	s.rawAt = pos
+	return nil
 }

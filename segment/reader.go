@@ -253,6 +253,7 @@ func (r *Reader) block(h *head, st stripe, n int, pos uint64, x extent, s *scrat
 type scratch struct {
 	head, filter     []byte
 	stored, ids, raw []byte
+	rawAt            uint64 // byte of the file of the payload block that raw holds; 0: none
 	columns          columns
 }
 
@@ -260,6 +261,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // release gives the scratch back, without slices that grew beyond the usual.
 func (s *scratch) release() {
+	s.rawAt = 0
 	for _, b := range []*[]byte{&s.head, &s.filter, &s.stored, &s.ids, &s.raw} {
 		if cap(*b) > maxBlock+crcSize {
 			*b = nil

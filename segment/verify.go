@@ -88,8 +88,7 @@ func (r *Reader) verifyPayload(h *head, st stripe, s *scratch) error {
 		if err := r.block(h, st, n+1, pos, b.extent, s); err != nil {
 			return err
 		}
-		s.raw = resize(s.raw, b.raw)
-		if _, err := decodeBlock(s.raw[:0], s.stored[crcSize:], b.extent); err != nil {
+		if err := s.decodeRaw(b, pos); err != nil {
 			return r.damaged(damagedBlock(h.entry.Partition, pos, err.Error()))
 		}
 	}
