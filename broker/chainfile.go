@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -178,6 +179,8 @@ type chainReader struct {
 	at    int64
 	visit func([]byte) error
 	zstd  *zstd.Decoder
+
+	stored, raw []byte // memory of the frame before
 }
 
 func (r *chainReader) damage(format string, args ...any) error {
@@ -257,26 +260,32 @@ func (r *chainReader) frame(serial uint64, number uint32, lengths []byte, stored
 	if frameSum(serial, number, lengths, data) != binary.LittleEndian.Uint32(sum[:]) {
 		return r.damage("frame %d does not match its checksum", number)
 	}
-	entries, err := r.zstd.DecodeAll(data, make([]byte, 0, raw))
+	room := r.raw[:0]
+	if r.visit != nil || cap(room) < int(raw) { // visit may keep what it sees
+		room = make([]byte, 0, raw)
+	}
+	entries, err := r.zstd.DecodeAll(data, room)
 	if err != nil || len(entries) != int(raw) {
 		return r.damage("frame %d does not decode", number)
 	}
+	r.raw = entries
 	return r.entries(entries)
 }
 
 // take reads n bytes in steps, so that a damaged length allocates little more
 // than the file has.
 func (r *chainReader) take(n uint32) ([]byte, error) {
-	var data []byte
+	data := r.stored[:0]
 	for left := int(n); left > 0; {
 		step := min(left, 1<<20)
 		at := len(data)
-		data = append(data, make([]byte, step)...)
+		data = slices.Grow(data, step)[:at+step]
 		if err := r.fill(data[at:]); err != nil {
 			return nil, err
 		}
 		left -= step
 	}
+	r.stored = data
 	return data, nil
 }
 

@@ -185,7 +185,8 @@ func (b *Broker) writeCheckpoint(link chainLink) (chainFileInfo, error) {
 	if err := w.finish(durable); err != nil {
 		return chainFileInfo{}, err
 	}
-	if _, err := readChainFile(temp, nil); err != nil {
+	info, err := readChainFile(temp, nil)
+	if err != nil {
 		return chainFileInfo{}, err
 	}
 	b.storage.step("checkpoint written")
@@ -195,8 +196,8 @@ func (b *Broker) writeCheckpoint(link chainLink) (chainFileInfo, error) {
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return chainFileInfo{}, err
 	}
-	info, err := readChainFile(path, nil)
-	return info, err
+	info.path = path
+	return info, nil
 }
 
 // saveImages walks over the state and writes the images, its own and those
@@ -208,13 +209,14 @@ func (b *Broker) saveImages(w *chainWriter) error {
 			err = w.add(images)
 		}
 	}
-	var rest []byte
+	var room, rest []byte
 	b.locked(func() {
 		walk := &walk{b: b, every: b.storage.walkStep, pause: func() {
-			images := b.tracker.take()
+			images := b.tracker.take(room)
 			b.mu.Unlock()
 			defer b.mu.Lock()
 			write(images)
+			room = images
 			b.storage.step("walking")
 		}}
 		if w.link.isBase() {
@@ -223,7 +225,7 @@ func (b *Broker) saveImages(w *chainWriter) error {
 			walk.difference()
 		}
 		b.tracker.cutting = false // all is saved
-		rest = b.tracker.take()
+		rest = b.tracker.take(nil)
 	})
 	write(rest)
 	return err

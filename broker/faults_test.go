@@ -82,7 +82,7 @@ func (r *rig) rewriteRun(change func(*index.Run)) {
 	defer f.Close()
 	w, err := newChainWriter(f, info.chainLink)
 	r.must(err)
-	r.must(w.add(b.tracker.take()))
+	r.must(w.add(b.tracker.take(nil)))
 	r.must(w.finish(info.durable))
 }
 

@@ -232,7 +232,7 @@ func exampleImages() []byte {
 	b.tracker.cut()
 	b.state.miscImage(&b.tracker.images)
 	(&walk{b: b, every: 1 << 30}).everything()
-	return b.tracker.take()
+	return b.tracker.take(nil)
 }
 
 // A world that the fuzzer starts from must be one that loads, or it fuzzes

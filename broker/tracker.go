@@ -93,10 +93,11 @@ func (t *tracker) finish(saved bool) {
 // is clean.
 func (t *tracker) loaded() { *t = tracker{epoch: firstEpoch} }
 
-// take returns the images saved so far. The slice is the caller's.
-func (t *tracker) take() []byte {
+// take returns the images saved so far. The slice is the caller's; in exchange
+// the memory of room is used for the next ones.
+func (t *tracker) take(room []byte) []byte {
 	buf := t.images.buf
-	t.images = encoder{}
+	t.images = encoder{room[:0]}
 	return buf
 }
 
