@@ -44,7 +44,7 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) tool staticcheck ./...
 	cd bench && $(GO) vet ./... && $(GO) tool staticcheck ./...
 
-fuzz: ## run every fuzz target for FUZZTIME each
+fuzz: ## run every fuzz target for FUZZTIME each (a duration, or a number of runs: 1000x)
 	@set -e; for module in . bench; do for pkg in $$($(GO) -C $$module list ./...); do \
 	  for target in $$($(GO) -C $$module test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "== $$pkg $$target"; \
