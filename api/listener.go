@@ -116,7 +116,8 @@ type conn struct {
 	open   *atomic.Int64
 	closed atomic.Bool
 	linger atomic.Bool
-	undo   func() // see unwritten; used by the connection's goroutine only
+	undo   func()    // see unwritten; used by the connection's goroutine only
+	ahead  readAhead // likewise
 }
 
 // NetConn returns the connection below, as tls.Conn does.

@@ -40,5 +40,13 @@ func (c *conn) Write(b []byte) (int, error) {
 // Read begins the next request: the answer before it is out.
 func (c *conn) Read(b []byte) (int, error) {
 	c.undo = nil
+	if n := c.ahead.take(b); n > 0 {
+		return n, nil
+	}
+	if len(b) == 1 {
+		if ok, err := c.ahead.fill(c.Conn); ok {
+			return c.ahead.take(b), err
+		}
+	}
 	return c.Conn.Read(b)
 }
