@@ -20,7 +20,8 @@ type candidate struct {
 	msgs   []segment.Message
 	view   *view // of [from, ...), to be read or read
 	got    []segment.Message
-	want   int // messages that view asks for
+	want   int   // messages that view asks for
+	asOf   int64 // when it was first looked at, so that every round asks about the same instant
 	// broken says that what it would give is damaged on disk.
 	broken error
 }
@@ -135,7 +136,10 @@ func (c *candidate) overDelivered(first queend.Offset) bool {
 // gather collects the messages of the claim from the tail or from what was
 // read, and cuts them at the first one that is not visible yet.
 func (p *popper) gather(c *candidate, next queend.Offset, maxBytes int64) finding {
-	visible := p.b.now() - c.p.q.opts.DelayedProcessing*Second
+	if c.asOf == 0 {
+		c.asOf = p.b.now()
+	}
+	visible := c.asOf - c.p.q.opts.DelayedProcessing*Second
 	from, limit := next, c.max
 	if c.isolated(next) {
 		limit = 1

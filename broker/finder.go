@@ -15,7 +15,8 @@ import (
 // caller plans under the broker's lock; what a question needs from the disk
 // is noted and the question answered "not ready"; the caller gives the lock
 // up, calls load, and plans again. What was loaded stays with the finder, so
-// that a round always gets further, however small the cache is.
+// that a round always gets further, however small the cache is, as long as
+// every round asks the same: a question about "now" must keep to one instant.
 //
 // The questions need the lock, load and release must not have it. A nil
 // finder answers from memory alone and notes nothing.

@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"queend"
 	"queend/segment"
@@ -315,5 +317,23 @@ func TestAnIDFromLaterIsLookedForNowhere(t *testing.T) {
 	}
 	if m := l.lookup(minted(500), 0, 0, l.p().end-1); m.off != 200 {
 		t.Errorf("the highest id is found at %d", m.off)
+	}
+}
+
+// A pop looks at one instant however often it has to read, though the clock goes
+// on: what became visible meanwhile is for the next pop.
+func TestAPopOfTheNewestVisibleMessageEndsThoughTimeGoesOn(t *testing.T) {
+	l := tenSeconds(t, options(func(o *Options) { o.DelayedProcessing = 5 }), true) // 10, 9, 8 ... 1 s old
+	l.flush()
+	l.c.tick.Store(1)
+	req := PopRequest{Queue: "q1", Group: "g", Mode: "all", Conflation: true}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	res, err := l.b.Pop(ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Messages) != 1 || res.Messages[0].Offset != 5 {
+		t.Fatalf("%d messages, %+v; want the one of 5 s ago, at offset 5", len(res.Messages), res.Messages)
 	}
 }

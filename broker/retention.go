@@ -219,13 +219,17 @@ func (b *Broker) listBlocked(q *queue) {
 func (b *Broker) retainStep(step []*partition) {
 	f := b.newFinder()
 	defer f.release()
+	now := int64(0) // of the first round: the others ask about the same instants
 	for done := false; !done; {
 		b.locked(func() {
 			t := b.begin()
+			if now == 0 {
+				now = t.stamp
+			}
 			done = true
 			for _, p := range step {
 				if b.state.partitions.get(p.id) == p {
-					done = b.planRetention(t, f, p) && done
+					done = b.planRetention(t, now, f, p) && done
 				}
 			}
 			if !done {
@@ -250,10 +254,10 @@ func (b *Broker) retainStep(step []*partition) {
 	}
 }
 
-// planRetention adds to a record what is due for a partition. It reports
+// planRetention adds to a record what is due for a partition at now. It reports
 // false when that needs the disk.
-func (b *Broker) planRetention(t *bundle, f *finder, p *partition) (ready bool) {
-	start, ready := b.newStart(t.stamp, f, p)
+func (b *Broker) planRetention(t *bundle, now int64, f *finder, p *partition) (ready bool) {
+	start, ready := b.newStart(now, f, p)
 	if !ready {
 		return false
 	}
@@ -265,9 +269,9 @@ func (b *Broker) planRetention(t *bundle, f *finder, p *partition) (ready bool) 
 	if start > p.start {
 		t.add(&logStart{partition: p.id, start: start})
 	}
-	cutoff := t.stamp - b.idWindow(p)
+	cutoff := now - b.idWindow(p)
 	n := 0
-	kept, _ := p.leasedIDs(t.stamp)
+	kept, _ := p.leasedIDs(now)
 	for n < len(p.runs()) && p.runs()[n].Last < min(start, kept) && p.runs()[n].LastTime < cutoff {
 		n++
 	}

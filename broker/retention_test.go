@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"queend"
 )
@@ -85,6 +86,30 @@ func TestRetentionDeletesWhatIsOlderConsumedOrNot(t *testing.T) {
 				t.Fatalf("%s, flushed %v: start %d, want 10", name, flushed, l.start())
 			}
 		}
+	}
+}
+
+// Every look at the clock finds it further on, as in life: what is asked about one
+// instant is not asked again about another while the answer is read.
+func TestRetentionEndsThoughTimeGoesOn(t *testing.T) {
+	opts := options(func(o *Options) {
+		o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds = true, 20, 10
+	})
+	l := tenSeconds(t, opts, true)
+	l.group("g", true, 10)
+	l.c.tick.Store(1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.cycle(7*Second + Second/2) // 17.5, 16.5 ... 8.5
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("retention has not ended in 30 s")
+	}
+	if l.start() != 8 {
+		t.Fatalf("start %d, want 8", l.start())
 	}
 }
 

@@ -18,10 +18,11 @@ import (
 	"queend/segment"
 )
 
-// clock is the time of a test, in microseconds. The log reads it too.
-type clock struct{ now atomic.Int64 }
+// clock is the time of a test, in microseconds. The log reads it too. It goes on
+// by tick each time it is read.
+type clock struct{ now, tick atomic.Int64 }
 
-func (c *clock) read() int64     { return c.now.Load() }
+func (c *clock) read() int64     { return c.now.Add(c.tick.Load()) }
 func (c *clock) advance(d int64) { c.now.Add(d) }
 
 func newClock() *clock {
