@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"queend/api/jsonscan"
 	"queend/broker"
@@ -225,8 +226,7 @@ func (r *request) settle(group string, entries []ackEntry) {
 			items = append(items, entries[i].item)
 		}
 	}
-	ctx, cancel := r.deadline(r.server.limits.statement)
-	defer cancel()
+	ctx := r.server.statements.from(r.server.background, time.Now())
 	results, err := r.broker.Ack(ctx, r.tenant, group, items)
 	if err != nil {
 		r.refuse(err, "ack")

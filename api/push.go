@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"queend"
 	"queend/api/jsonscan"
@@ -50,8 +51,7 @@ func (r *request) push() {
 		r.badBody(err)
 		return
 	}
-	ctx, cancel := r.deadline(r.server.limits.push)
-	defer cancel()
+	ctx := r.server.pushes.from(r.server.background, time.Now())
 	results, err := r.broker.Push(ctx, r.tenant, r.producer, items)
 	if err != nil {
 		r.refuse(err, "push")

@@ -60,6 +60,8 @@ type Server struct {
 	broker     atomic.Pointer[broker.Broker] // nil while the data directory is opened
 	config     Config
 	limits     limits
+	pushes     sharedDeadline  // of limits.push
+	statements sharedDeadline  // of limits.statement
 	background context.Context // of what outlives its request
 	registry   *prometheus.Registry
 	started    time.Time

@@ -30,6 +30,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.config = c
 	s.limits = limits{push: deadlineOf(c.PushTimeout), statement: deadlineOf(c.StatementTimeout)}
+	s.pushes.d, s.statements.d = s.limits.push, s.limits.statement
 	s.background = context.Background()
 	s.started = time.Now()
 	s.hostname, _ = os.Hostname() // without one it is ""
@@ -45,9 +46,4 @@ func deadlineOf(d time.Duration) time.Duration {
 		d = 30 * time.Second
 	}
 	return min(d, maxDeadline)
-}
-
-// deadline is the context of an operation that may take so long.
-func (r *request) deadline(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.server.background, d)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -37,8 +38,7 @@ func (r *request) transaction() {
 		r.badTransaction(err)
 		return
 	}
-	ctx, cancel := r.deadline(r.server.limits.statement)
-	defer cancel()
+	ctx := r.server.statements.from(r.server.background, time.Now())
 	out, err := r.broker.Transaction(ctx, r.tenant, r.producer, body.ops, body.required)
 	if err != nil {
 		r.refuse(err, "transaction")
