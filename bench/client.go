@@ -72,9 +72,23 @@ func appendRequest(dst []byte, method, path string, body []byte) []byte {
 // roundTrip sends prepared bytes and returns the answer. The body is valid
 // until the next call.
 func (c *conn) roundTrip(request []byte) (status int, body []byte, err error) {
-	if _, err := c.net.Write(request); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", errLost, err)
+	if err := c.send(request); err != nil {
+		return 0, nil, err
 	}
+	return c.receive()
+}
+
+// send sends prepared bytes; the answer is to be received before the next ones.
+func (c *conn) send(request []byte) error {
+	if _, err := c.net.Write(request); err != nil {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return nil
+}
+
+// receive returns the answer to what was sent. The body is valid until the next
+// one.
+func (c *conn) receive() (status int, body []byte, err error) {
 	status, length, err := c.head()
 	if err != nil {
 		return 0, nil, err

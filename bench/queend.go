@@ -42,7 +42,7 @@ func makeQueend(w *workshop, dir string, s shape) (*queend, error) {
 }
 
 func (q *queend) promise() string {
-	return "a push is answered after fdatasync (shared by requests that wait at the same moment), a batch whole or not at all, its transaction ids checked against 3600 s of ids; an ack likewise; " + strings.Join(q.env, " ")
+	return "a push is answered after fdatasync (shared by requests that wait at the same moment), a batch whole or not at all, its transaction ids checked against 3600 s of ids; a claim and an ack likewise; a consumer has the next pop and the ack of the last one on their way at the same time, over two connections; " + strings.Join(q.env, " ")
 }
 
 func (q *queend) ordered() bool { return true }
@@ -59,8 +59,12 @@ func (q *queend) consumer(ctx context.Context, n int, how consumption) (consumer
 	if err != nil {
 		return nil, err
 	}
-	c, err := dial(ctx, addr)
-	if err != nil {
+	c := &queendConsumer{limit: callLimit + how.wait}
+	if c.pops, err = dial(ctx, addr); err != nil {
+		return nil, err
+	}
+	if c.acks, err = dial(ctx, addr); err != nil {
+		c.pops.close()
 		return nil, err
 	}
 	path := "/api/v1/pop/queue/" + q.queue
@@ -74,24 +78,36 @@ func (q *queend) consumer(ctx context.Context, n int, how consumption) (consumer
 	if how.wait > 0 {
 		path += "&wait=true&timeout=" + strconv.FormatInt(how.wait.Milliseconds(), 10)
 	}
-	return &queendConsumer{conn: c, pop: appendRequest(nil, "GET", path, nil), limit: callLimit + how.wait}, nil
+	c.pop = appendRequest(nil, "GET", path, nil)
+	return c, nil
 }
 
-// queendConsumer pops and acks over one connection.
+// queendConsumer pops over one connection and acks over another, so that it need
+// not wait for an ack before it asks for more.
 type queendConsumer struct {
-	conn  *conn
-	pop   []byte // the request
-	body  []byte // of the ack
-	ack   []byte // the request
-	limit time.Duration
+	pops, acks *conn
+	pop        []byte // the request
+	body       []byte // of the ack
+	ack        []byte // the request
+	sent       int    // items of the ack that is on its way, 0: none is
+	limit      time.Duration
 }
 
-func (c *queendConsumer) close() { c.conn.close() }
+func (c *queendConsumer) close() {
+	c.pops.close()
+	c.acks.close()
+}
 
 func (c *queendConsumer) take(in *intake) error {
-	_ = c.conn.net.SetDeadline(time.Now().Add(c.limit)) // fails on a closed connection only, as the pop then does
+	_ = c.pops.net.SetDeadline(time.Now().Add(c.limit)) // fails on a closed connection only, as the pop then does
 	began := in.clock.now()
-	status, body, err := c.conn.roundTrip(c.pop)
+	if err := c.pops.send(c.pop); err != nil {
+		return err
+	}
+	if err := c.settle(); err != nil {
+		return err
+	}
+	status, body, err := c.pops.receive()
 	switch {
 	case err != nil:
 		return err
@@ -107,7 +123,18 @@ func (c *queendConsumer) take(in *intake) error {
 	}
 	in.flush()
 	c.ack = appendRequest(c.ack[:0], "POST", "/api/v1/ack/batch", c.body)
-	status, body, err = c.conn.roundTrip(c.ack)
+	c.sent = n
+	return c.acks.send(c.ack)
+}
+
+// settle waits for the answer of the ack that is on its way.
+func (c *queendConsumer) settle() error {
+	n := c.sent
+	if c.sent = 0; n == 0 {
+		return nil
+	}
+	_ = c.acks.net.SetDeadline(time.Now().Add(callLimit)) // fails on a closed connection only, as the ack then does
+	status, body, err := c.acks.receive()
 	if err != nil {
 		return err
 	}
