@@ -112,11 +112,12 @@ func TestRatioComparesWithTheFloor(t *testing.T) {
 	}
 }
 
-// Every kind of row works on the broker and on all peers that are installed. The
-// rows check their messages themselves; a void one is an error.
+// Rows of pushes, and of both at once, work on the broker and on all peers that are
+// installed. They check their messages themselves; a void one is an error. make
+// bench-quick does all of them.
 func TestRowsOnEverySystem(t *testing.T) {
 	dir := t.TempDir()
-	out := bench(t, "run", "-quick", "-rows", "2,5,6a,7", "-out", dir)
+	out := bench(t, "run", "-quick", "-rows", "2,6a", "-out", dir)
 	if strings.Contains(out, `"void"`) {
 		t.Errorf("a row is void:\n%s", out)
 	}
@@ -142,14 +143,14 @@ func TestRowsOnEverySystem(t *testing.T) {
 	}
 }
 
-// The rows about the broker alone, and the profiles it writes meanwhile.
+// Rows about the broker alone draw their plots.
 func TestRowsOfTheBrokerAlone(t *testing.T) {
 	dir := t.TempDir()
-	out := bench(t, "run", "-quick", "-rows", "4,8,10,11a,11b,12,13", "-systems", "queend", "-out", dir)
+	out := bench(t, "run", "-quick", "-rows", "4,8,12,13", "-systems", "queend", "-out", dir)
 	if strings.Contains(out, `"void"`) {
 		t.Errorf("a row is void:\n%s", out)
 	}
-	for _, name := range []string{"push-spread-rate.svg", "many-take.svg", "stored-stored.svg", "growth-partitions.svg", "soak-memory.svg"} {
+	for _, name := range []string{"push-spread-rate.svg", "many-take.svg", "growth-partitions.svg", "soak-memory.svg"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Contains(text, []byte("</svg>")) {
 			t.Errorf("%s is no plot (%v)", name, err)
 		}
@@ -157,7 +158,7 @@ func TestRowsOfTheBrokerAlone(t *testing.T) {
 }
 
 func TestProfilesAreFetched(t *testing.T) {
-	for _, mode := range []string{"cpu", "mem", "mutex", "block", "trace"} {
+	for _, mode := range []string{"cpu", "trace"} {
 		dir := t.TempDir()
 		bench(t, "run", "-quick", "-rows", "2", "-systems", "queend", "-profile", mode, "-out", dir)
 		found, err := filepath.Glob(filepath.Join(dir, "2-queend-*"))

@@ -14,7 +14,7 @@ import (
 // time has left behind goes back to the system once it is quiet.
 const (
 	garbageFixed = 64 << 20 // bytes
-	garbageShare = 35       // percent of what is alive
+	garbageShare = 50       // percent of what is alive
 
 	pacePeriod = 2 * time.Second
 	quietBytes = 4 << 20  // allocated in a period: less is quiet
