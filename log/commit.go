@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"queend"
@@ -65,6 +66,9 @@ func (l *Log) commitAll() error {
 			}
 		default:
 		}
+		// Those that the last group has let go, and those with a record at hand, go
+		// first: it makes groups larger, and costs nothing when there are none.
+		runtime.Gosched()
 		g, closing := l.take()
 		switch {
 		case g != nil:
