@@ -124,6 +124,7 @@ func (c *queendConsumer) take(in *intake) error {
 	in.flush()
 	c.ack = appendRequest(c.ack[:0], "POST", "/api/v1/ack/batch", c.body)
 	c.sent = n
+	_ = c.acks.net.SetDeadline(time.Now().Add(callLimit)) // fails on a closed connection only, as the ack then does
 	return c.acks.send(c.ack)
 }
 
