@@ -4,7 +4,7 @@ import "testing"
 
 func TestGarbageIsBoundedForLargeHeapsAndSmallOnesAreLeftAlone(t *testing.T) {
 	for _, c := range []struct{ liveMB, most, least uint64 }{ // MB of garbage
-		{1, 70, 50}, {32, 80, 64}, {400, 210, 190}, {4000, 1500, 1400},
+		{1, 75, 65}, {32, 85, 75}, {400, 270, 255}, {4000, 2100, 2000},
 	} {
 		p := pacer{percent: 1}
 		percent, _ := p.look(heap{live: c.liveMB << 20})
