@@ -136,10 +136,13 @@ func (c *candidate) overDelivered(first queend.Offset) bool {
 // gather collects the messages of the claim from the tail or from what was
 // read, and cuts them at the first one that is not visible yet.
 func (p *popper) gather(c *candidate, next queend.Offset, maxBytes int64) finding {
-	if c.asOf == 0 {
-		c.asOf = p.b.now()
+	visible := p.b.now() // of a queue without a delay everything is
+	if delay := c.p.q.opts.DelayedProcessing * Second; delay > 0 {
+		if c.asOf == 0 {
+			c.asOf = visible
+		}
+		visible = c.asOf - delay
 	}
-	visible := c.asOf - c.p.q.opts.DelayedProcessing*Second
 	from, limit := next, c.max
 	if c.isolated(next) {
 		limit = 1

@@ -337,3 +337,30 @@ func TestAPopOfTheNewestVisibleMessageEndsThoughTimeGoesOn(t *testing.T) {
 		t.Fatalf("%d messages, %+v; want the one of 5 s ago, at offset 5", len(res.Messages), res.Messages)
 	}
 }
+
+// R71: where nothing is delayed, what was pushed while a pop read is the newest.
+func TestAPopOfTheNewestMessageGivesWhatCameWhileItRead(t *testing.T) {
+	l := tenSeconds(t, DefaultOptions(), true)
+	l.flush()
+	l.c.tick.Store(1)
+	req := PopRequest{Queue: "q1", Group: "g", Mode: "all", Conflation: true}
+	p := &popper{b: l.b, ctx: t.Context(), r: &req, f: l.b.newFinder(), heads: l.b.newFetcher(), unwatch: func() {}}
+	defer p.f.release()
+	defer l.b.locked(p.finish)
+	var s step
+	l.b.locked(func() {
+		p.start()
+		s = p.attempt()
+	})
+	if s != stepRead {
+		t.Fatalf("step %d, the newest message is in a file", s)
+	}
+	l.push(10, "meanwhile")
+	if err := p.read(); err != nil {
+		t.Fatal(err)
+	}
+	l.b.locked(func() { s = p.attempt() })
+	if s != stepDone || len(p.result.Messages) != 1 || p.result.Messages[0].Offset != 10 {
+		t.Fatalf("step %d, %+v; want the message at offset 10", s, p.result.Messages)
+	}
+}
