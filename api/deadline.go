@@ -12,8 +12,8 @@ func (r *request) deadline(d time.Duration) (context.Context, context.CancelFunc
 }
 
 // sharedDeadline gives contexts to operations that may take d each. Those that
-// begin within a 64th of it share one and may take up to
-// that much longer, so that a request needs no timer of its own.
+// begin within a 64th of it share one and may take up to that much longer, so that
+// a request needs no timer of its own.
 type sharedDeadline struct {
 	d    time.Duration
 	last atomic.Pointer[begun]
